@@ -1,0 +1,92 @@
+// kernels/kernel_table.h - the arithmetic of the forward pass as one table of functions for each
+// instruction set.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace colibri {
+
+// Rows of weights times rows of activations: out[t][r] = sum over c of w[r][c] * x[t][c], in
+// float32.
+struct MatMulArgs {
+  const void* w;  // n_rows rows of k elements in the stored type, w_row_bytes apart
+  size_t w_row_bytes;
+  int32_t n_rows;
+  int32_t k;       // a multiple of the type's block_elements
+  const float* x;  // rows of k float32, x_stride floats apart
+  size_t x_stride;
+  const int32_t* x_rows;  // [n_tokens] which row of x is token t; null: row t
+  int32_t n_tokens;
+  float* out;  // out[t * out_stride + r]; overwritten
+  size_t out_stride;
+  float* scratch;  // MatMulScratchFloats(k) floats of this thread's own, 64-byte aligned
+};
+
+// Weight rows that a matmul decodes at a time, so the scratch of a thread is this many rows.
+inline constexpr int32_t kMatMulScratchRows = 8;
+// A row of the scratch is padded to whole 64-byte lines.
+inline size_t MatMulScratchFloats(int32_t k) {
+  return static_cast<size_t>(kMatMulScratchRows) * ((static_cast<size_t>(k) + 15) / 16 * 16);
+}
+
+// What a gated expert computes between its two matrices.
+enum class GatedActivation : uint8_t {
+  kSilu,       // silu(gate) * up
+  kGeluTanh,   // gelu with the tanh approximation, times up
+  kGeluErf,    // exact gelu, times up
+  kRelu2,      // relu(gate)^2 * up
+  kSwigluOai,  // gate' = min(gate, limit), up' = clamp(up, -limit, limit): (up' + 1) * gate' *
+               // sigmoid(alpha * gate')
+};
+struct GatedActivationArgs {
+  GatedActivation kind;
+  float alpha = 1.702f;  // kSwigluOai alone
+  float limit = 7.0f;    // kSwigluOai alone
+};
+
+// One instruction set's functions. Every entry of a selected table is set. All are pure, allocate
+// nothing, need no alignment but the scratch's, and may run on any number of threads.
+//
+// The rule that guarantee 1 rests on: the bits of an output element depend on its own inputs and on
+// the table alone, never on how many rows, tokens or positions the same call computes, nor on where
+// they lie.
+struct KernelTable {
+  const char* name = nullptr;  // "generic", "avx2", "avx512": what COLIBRI_FORCE_ISA names
+
+  // Decodes n elements (whole blocks) to float32, bit-equal to DequantizeReference.
+  using DecodeFn = void (*)(const void* src, float* dst, size_t n);
+  std::array<DecodeFn, kNumDTypes> decode{};
+
+  using MatMulFn = void (*)(const MatMulArgs& args);
+  std::array<MatMulFn, kNumDTypes> matmul{};
+
+  // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]; weight may be null (all ones). out may be x.
+  void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* out) = nullptr;
+  // out[i] = (x[i] - mean) / sqrt(variance + eps) * weight[i] + bias[i]; weight and bias may be
+  // null. out may be x.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, size_t n,
+                     float* out) = nullptr;
+
+  // out[i] = activation(gate[i], up[i]). out may be gate or up.
+  void (*gated_activation)(const GatedActivationArgs& args, const float* gate, const float* up,
+                           size_t n, float* out) = nullptr;
+
+  // x[i] = exp(x[i] - max), and the sum of these in a fixed order.
+  float (*exp_sum)(float* x, size_t n, float max) = nullptr;
+  // The largest of n > 0 values (NaN is ignored unless all are).
+  float (*max)(const float* x, size_t n) = nullptr;
+
+  // out[c] += sum over p, in order of p, of weight[p] * v[p * v_stride + c]: attention's weighted
+  // values. One fused multiply-add an element and position.
+  void (*weighted_sum)(const float* weight, size_t n_positions, const float* v, size_t v_stride,
+                       size_t n, float* out) = nullptr;
+
+  // y[i] += a * x[i], fused.
+  void (*axpy)(float a, const float* x, size_t n, float* y) = nullptr;
+};
+
+}  // namespace colibri

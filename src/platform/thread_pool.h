@@ -1,0 +1,55 @@
+// platform/thread_pool.h - one pool of threads for all work of an engine.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+#include "base/status.h"
+
+namespace colibri {
+
+// n_threads workers, of which the caller of ParallelFor is one. Workers spin a short while after
+// work, then park. One ParallelFor at a time (one owner thread); nothing allocates after
+// construction.
+class ThreadPool {
+ public:
+  // 1 <= n_threads <= kMaxThreads. Fails with ResourceExhausted when the system refuses a thread.
+  static Result<std::unique_ptr<ThreadPool>> Create(int n_threads);
+  static constexpr int kMaxThreads = 1024;
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int n_threads() const { return n_threads_; }
+
+  // Calls fn(int64_t task, int thread) once for each task in [0, n_tasks), tasks handed out in
+  // order, `thread` in [0, n_threads()) naming the worker (for per-thread scratch). Returns when
+  // all are done; what tasks wrote is visible to the caller. fn must not throw.
+  template <typename F>
+  void ParallelFor(int64_t n_tasks, F&& fn) {
+    using Fn = std::remove_reference_t<F>;
+    Run(
+        n_tasks,
+        [](void* context, int64_t task, int thread) { (*static_cast<Fn*>(context))(task, thread); },
+        const_cast<void*>(static_cast<const void*>(&fn)));
+  }
+
+ private:
+  explicit ThreadPool(int n_threads);
+  void Run(int64_t n_tasks, void (*fn)(void*, int64_t, int), void* context);
+
+  int n_threads_;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// min(CPUs in this thread's affinity mask, CPU quota of the cgroup rounded up), at least 1.
+int DefaultThreadCount();
+
+// The smaller of physical memory and the cgroup's limit, in bytes.
+uint64_t MemoryLimitBytes();
+// What of it can still be taken without swapping: MemAvailable, capped by what the cgroup leaves.
+uint64_t AvailableMemoryBytes();
+
+}  // namespace colibri
