@@ -1,0 +1,15 @@
+// model/execution_context.h - what a computation runs on; passed, never global.
+#pragma once
+
+#include "kernels/kernel_table.h"
+#include "platform/thread_pool.h"
+
+namespace colibri {
+
+// References only; the engine owns both.
+struct ExecutionContext {
+  ThreadPool& pool;
+  const KernelTable& kernels;
+};
+
+}  // namespace colibri

@@ -1,0 +1,74 @@
+// model/forward.h - one step of the model over a ragged batch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "model/execution_context.h"
+#include "model/kv_layout.h"
+#include "model/model.h"
+
+namespace colibri {
+
+// Consecutive new tokens of one sequence: a prefill chunk or a single decode.
+struct SequenceSlice {
+  int32_t n_tokens = 0;  // > 0
+  int32_t position = 0;  // of the first of them; positions before it are in the cache already
+  std::span<const int32_t>
+      pages;  // page of positions [32 i, 32 i + 32); must cover position + n_tokens
+  int32_t recurrent_slot = -1;  // for models with recurrent state
+};
+
+// The slices' tokens stand one after the other in `tokens`.
+struct Batch {
+  std::span<const int32_t> tokens;  // [n_tokens], each in [0, vocab_size)
+  std::span<const SequenceSlice>
+      slices;  // their n_tokens add up to tokens.size(); no two of one sequence
+  std::span<const int32_t> logit_rows;  // ascending indices into tokens whose logits are wanted
+};
+
+struct ForwardOutput {
+  std::span<float> logits;        // [logit_rows.size(), vocab_size]; written
+  std::span<float> layer_hidden;  // empty, or [n_layers + 1, n_tokens, hidden]: embedding, residual
+                                  // stream after each layer, the last one after the final norm
+  // [slices.size()]: -1, or the layer (n_layers for the head) where a value of this slice ceased to
+  // be finite. Its logits are meaningless then; the other slices are untouched.
+  std::span<int32_t> failed_layer;
+};
+
+// Counters of the work done, since the forward was made.
+struct ForwardStats {
+  uint64_t expert_calls = 0;            // one per active expert and matrix
+  uint64_t expert_calls_per_token = 0;  // what dispatch token by token would have made
+};
+
+// The scratch memory of a model's steps, sized once for the largest batch. One step at a time.
+class Forward {
+ public:
+  // Keeps references to model and context, which must outlive it.
+  //   max_tokens    most tokens of a step
+  //   max_logits    most logit rows of a step (their buffer is the caller's; this sizes scratch)
+  //   max_context   most positions of a sequence
+  static Result<std::unique_ptr<Forward>> Create(const Model& model, ExecutionContext& context,
+                                                 int32_t max_tokens, int32_t max_context);
+  ~Forward();
+
+  // Computes the batch: reads and writes the slices' cache rows. Allocates nothing. A batch that
+  // breaks the rules above is a bug of the caller's and fails a check. Guarantee: a token's logits
+  // depend on its sequence alone, not on the batch, the chunks or the threads.
+  void Step(const Batch& batch, const KvStorage& kv, const ForwardOutput& output);
+
+  const ForwardStats& stats() const;
+  // Bytes of scratch memory that Create takes for these sizes.
+  static uint64_t ScratchBytes(const Model& model, int n_threads, int32_t max_tokens,
+                               int32_t max_context);
+
+ private:
+  class Impl;
+  explicit Forward(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace colibri

@@ -1,0 +1,63 @@
+// model/model.h - a loaded model: its configuration, the plan of each layer and the weights.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "format/model_files.h"
+#include "memory/arena.h"
+#include "model/config.h"
+#include "model/kv_layout.h"
+#include "model/weights.h"
+#include "platform/thread_pool.h"
+
+namespace colibri {
+
+struct LoadOptions {
+  // Called now and then while weights are read, with bytes done and bytes in all, from the calling
+  // thread.
+  std::function<void(uint64_t, uint64_t)> progress;
+};
+
+// Immutable once loaded: safe from many threads.
+class Model {
+ public:
+  // Reads every weight that the family's table asks for, in the files' own types. An unknown
+  // configuration value, a missing required tensor, a tensor that no rule of the family uses, or a
+  // wrong shape is an error that names it.
+  static Result<std::unique_ptr<Model>> Load(const ModelFiles& files, ThreadPool& pool,
+                                             const LoadOptions& options, const Log& log);
+
+  const ModelConfig& config() const { return config_; }
+  const ModelWeights& weights() const { return weights_; }
+  const KvLayout& kv_layout() const { return kv_layout_; }
+  // Bytes of memory that the weights take, and the bytes of them that one decoded token reads.
+  uint64_t weight_bytes() const { return weight_bytes_; }
+  uint64_t bytes_per_token() const { return bytes_per_token_; }
+
+ private:
+  Model() = default;
+  ModelConfig config_;
+  ModelWeights weights_;
+  KvLayout kv_layout_;
+  Arena arena_;
+  uint64_t weight_bytes_ = 0;
+  uint64_t bytes_per_token_ = 0;
+};
+
+// What a load would take, without reading a weight: for `inspect` and for admission. Checks
+// configuration and tensor table as Load does.
+struct ModelPlan {
+  ModelConfig config;
+  KvLayout kv_layout;
+  uint64_t weight_bytes = 0;
+  uint64_t bytes_per_token = 0;
+  uint64_t flops_per_token = 0;
+  uint64_t total_parameters = 0;
+  uint64_t active_parameters = 0;
+};
+Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log);
+
+}  // namespace colibri
