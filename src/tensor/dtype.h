@@ -43,8 +43,11 @@ enum class DType : uint8_t {
   kTQ2_0,
   kMXFP4,
   kNVFP4,
+  // The 8-bit floats of safetensors: e4m3 has no infinity, e5m2 is the upper half of an f16.
+  kF8_E4M3,
+  kF8_E5M2,
 };
-inline constexpr size_t kNumDTypes = static_cast<size_t>(DType::kNVFP4) + 1;
+inline constexpr size_t kNumDTypes = static_cast<size_t>(DType::kF8_E5M2) + 1;
 
 struct DTypeInfo {
   DType dtype;
