@@ -1,0 +1,22 @@
+// platform/cpu_features.h - which instruction sets this machine can run.
+#pragma once
+
+#include <string>
+
+namespace colibri {
+
+// True where both the CPU has the instructions and the operating system keeps their registers.
+struct CpuFeatures {
+  bool avx2 = false;    // with FMA and F16C
+  bool avx512 = false;  // F, BW, DQ, VL, CD, with avx2
+  bool avx512_vnni = false;
+  bool avx512_bf16 = false;
+};
+
+// Asks the CPU; the same answer at every call.
+CpuFeatures DetectCpuFeatures();
+
+// The processor's own name ("AMD EPYC 9555"), or "unknown".
+std::string CpuName();
+
+}  // namespace colibri
