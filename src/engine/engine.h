@@ -30,9 +30,9 @@ struct EngineOptions {
   uint64_t kv_cache_bytes = 0;     // 0: max_sequences of max_context, or as much of it as half of
                                    // the memory left beside the weights holds
   uint64_t memory_budget_bytes = 0;  // for everything; 0: AvailableMemoryBytes()
-  std::string forced_isa;  // a kernel table's name; empty: COLIBRI_FORCE_ISA, else the best
+  std::string forced_isa = {};  // a kernel table's name; empty: COLIBRI_FORCE_ISA, else the best
   // Bytes read and bytes in all, now and then while weights load, from the loading thread.
-  std::function<void(uint64_t, uint64_t)> load_progress;
+  std::function<void(uint64_t, uint64_t)> load_progress = {};
 };
 
 inline constexpr int32_t kDefaultContext = 8192;
@@ -61,7 +61,7 @@ enum class LogitsWanted : uint8_t { kNone, kLast, kAll };
 // New tokens of one sequence, at the position where it stands.
 struct StepItem {
   SequenceId sequence = -1;
-  std::span<const int32_t> tokens;  // at least one
+  std::span<const int32_t> tokens = {};  // at least one
   LogitsWanted want = LogitsWanted::kLast;
 };
 
@@ -78,10 +78,10 @@ struct StepResult {
 
 // The caller's memory.
 struct StepOutput {
-  std::span<float> logits;        // at least [rows that the items want, vocab_size]
-  std::span<StepResult> results;  // [items]
-  std::span<float> layer_hidden;  // empty, or at least [n_layers + 1, tokens of the items, hidden];
-                                  // written as [n_layers + 1, n_tokens, hidden]
+  std::span<float> logits = {};        // at least [rows that the items want, vocab_size]
+  std::span<StepResult> results = {};  // [items]
+  std::span<float> layer_hidden = {};  // empty, or at least [n_layers + 1, tokens of the items,
+                                       // hidden]; written as [n_layers + 1, n_tokens, hidden]
 };
 
 struct StepSummary {

@@ -20,7 +20,7 @@ constexpr int32_t PagesFor(int64_t n_positions) {
 // What one sequence holds of the pool.
 struct SequenceMemory {
   std::vector<int32_t> pages;  // in order of positions
-  int32_t slot = -1;           // of recurrent state; -1 for models that have none
+  int32_t slot = -1;  // of recurrent state; every sequence has one, which bounds their number
 };
 
 // A pool of pages over one arena. A sequence gets all pages of its declared length at admission, so
@@ -48,6 +48,8 @@ class KvCache {
   int32_t n_free_slots() const { return static_cast<int32_t>(free_slots_.size()); }
   uint64_t page_bytes() const { return page_floats_ * sizeof(float); }
 
+  // Puts a sequence's recurrent state to zero: where a sequence starts.
+  void ClearRecurrent(const SequenceMemory& memory);
   // Recurrent state cannot be truncated: who wants to return to a position keeps a copy of it.
   uint64_t recurrent_floats() const { return recurrent_floats_; }  // 0: nothing to keep
   // out, in: [recurrent_floats()].

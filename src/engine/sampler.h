@@ -22,14 +22,15 @@ namespace colibri {
 //   7. min_p                those at least min_p times as likely as the likeliest
 // and a draw from what is left, with probabilities renormalised.
 struct SamplingParams {
-  float temperature = 0;                              // [0, 100]; 0: greedy
-  int32_t top_k = 0;                                  // >= 0; 0: all
-  float top_p = 1;                                    // (0, 1]; 1: all
-  float min_p = 0;                                    // [0, 1]; 0: all
-  float repetition_penalty = 1;                       // (0, 100]; 1: none
-  float presence_penalty = 0;                         // [-100, 100]
-  float frequency_penalty = 0;                        // [-100, 100]
-  std::vector<std::pair<int32_t, float>> logit_bias;  // token id, [-100, 100]; ids are distinct
+  float temperature = 0;         // [0, 100]; 0: greedy
+  int32_t top_k = 0;             // >= 0; 0: all
+  float top_p = 1;               // (0, 1]; 1: all
+  float min_p = 0;               // [0, 1]; 0: all
+  float repetition_penalty = 1;  // (0, 100]; 1: none
+  float presence_penalty = 0;    // [-100, 100]
+  float frequency_penalty = 0;   // [-100, 100]
+  std::vector<std::pair<int32_t, float>> logit_bias =
+      {};  // token id, [-100, 100]; ids are distinct
   uint64_t seed = 0;
 };
 
