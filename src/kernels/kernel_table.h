@@ -26,11 +26,16 @@ struct MatMulArgs {
   float* scratch;  // MatMulScratchFloats(k) floats of this thread's own, 64-byte aligned
 };
 
-// Weight rows that a matmul decodes at a time, so the scratch of a thread is this many rows.
+// Weight rows that a matmul decodes at a time.
 inline constexpr int32_t kMatMulScratchRows = 8;
-// A row of the scratch is padded to whole 64-byte lines.
+// Tokens whose sums it keeps open at a time, and the most lanes that a sum has.
+inline constexpr int32_t kMatMulTokenBlock = 48;
+inline constexpr int32_t kMatMulMaxLanes = 16;
+// Decoded rows, each padded to whole 64-byte lines, and the open sums.
 inline size_t MatMulScratchFloats(int32_t k) {
-  return static_cast<size_t>(kMatMulScratchRows) * ((static_cast<size_t>(k) + 15) / 16 * 16);
+  const size_t row = (static_cast<size_t>(k) + 15) / 16 * 16;
+  const size_t sums = static_cast<size_t>(kMatMulTokenBlock) * kMatMulMaxLanes;
+  return static_cast<size_t>(kMatMulScratchRows) * (row + sums);
 }
 
 // What a gated expert computes between its two matrices.

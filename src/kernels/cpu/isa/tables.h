@@ -1,0 +1,14 @@
+// kernels/cpu/isa/tables.h - the sparse tables of the instruction sets.
+#pragma once
+
+#include "kernels/kernel_table.h"
+
+namespace colibri::isa {
+
+// Complete.
+extern const KernelTable kGeneric;
+// An empty entry is inherited from the table before.
+extern const KernelTable kAvx2;
+extern const KernelTable kAvx512;
+
+}  // namespace colibri::isa
