@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "format/metadata.h"
 #include "format/tensor_source.h"
+#include "platform/file.h"
 
 namespace colibri {
 
@@ -34,5 +35,7 @@ struct ModelFiles {
 // and safetensors, or a folder that holds exactly one GGUF model. Fails with NotFound, IoError,
 // CorruptData or Unsupported; the message names the file and what would be right.
 Result<ModelFiles> OpenModelFiles(const std::string& path, const Log& log);
+// The same on another file system.
+Result<ModelFiles> OpenModelFiles(const FileSystem& files, const std::string& path, const Log& log);
 
 }  // namespace colibri
