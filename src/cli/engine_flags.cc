@@ -1,0 +1,35 @@
+#include "cli/engine_flags.h"
+
+#include "base/strings.h"
+#include "cli/help.h"
+
+namespace colibri::cli {
+
+void AddThreadsFlag(CLI::App& app, int32_t& n_threads) {
+  app.add_option("-t,--threads", n_threads,
+                 "Threads to compute with; by default one for each CPU that this process may use "
+                 "within its quota")
+      ->type_name("N")
+      ->check(Between(1, kMaxThreads));
+}
+
+void AddContextFlag(CLI::App& app, int32_t& max_context) {
+  app.add_option("--ctx", max_context,
+                 StrCat("Tokens that prompt and answer may have together; by default what the "
+                        "model was made for, up to ",
+                        kDefaultContext, ", or less where memory is short"))
+      ->type_name("N")
+      ->check(Between(1, INT32_MAX));
+}
+
+Result<std::unique_ptr<Engine>> LoadEngine(const std::string& model, EngineOptions options,
+                                           Console& console) {
+  options.load_progress = [&console](uint64_t done, uint64_t all) {
+    console.Progress(StrCat("loading: ", FormatBytes(done), " of ", FormatBytes(all)));
+  };
+  Result<std::unique_ptr<Engine>> engine = Engine::Create(model, options, console.MakeLog());
+  console.EndProgress();
+  return engine;
+}
+
+}  // namespace colibri::cli

@@ -1,0 +1,22 @@
+// cli/interrupt.h - Ctrl-C as a flag that the engine looks at.
+#pragma once
+
+#include <atomic>
+
+namespace colibri::cli {
+
+// While it lives, SIGINT sets a flag instead of ending the process; a second one while the flag is
+// still set ends it at once. One scope at a time.
+class InterruptScope {
+ public:
+  InterruptScope();
+  ~InterruptScope();
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+  const std::atomic<bool>* flag() const;
+  bool interrupted() const;
+  void Clear();
+};
+
+}  // namespace colibri::cli
