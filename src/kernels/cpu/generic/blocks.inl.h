@@ -1,0 +1,321 @@
+// kernels/cpu/generic/blocks.inl.h - stored types as vectors of float32.
+// Included inside an anonymous namespace, after the instruction set's vectors.
+//
+// Each type is a struct: kElements and kBytes of a block, and Decode, which hands a block's vectors
+// to sink(i, v) in order of i: v holds elements i * kLanes and on. The values are bit-equal to
+// tensor/dequantize.h: products of a half-precision scale, a 6-bit scale and a quant are exact in
+// float32, so scale * q + min has one rounding, fused or not.
+
+alignas(64) constexpr float kZeroTo15[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+alignas(64) constexpr float kMinus8To7[16] = {-8, -7, -6, -5, -4, -3, -2, -1,
+                                              0,  1,  2,  3,  4,  5,  6,  7};
+// The levels of iq4_nl and iq4_xs.
+alignas(64) constexpr float kIq4Levels[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                              1,    13,   25,  38,  53,  69,  89,  113};
+// Twice the values of e2m1; the scale is halved in return.
+alignas(64) constexpr float kFp4Doubled[16] = {0, 1,  2,  3,  4,  6,  8,  12,
+                                               0, -1, -2, -3, -4, -6, -8, -12};
+
+inline uint32_t Word(const uint8_t* p) {
+  uint32_t out;
+  std::memcpy(&out, p, sizeof(out));
+  return out;
+}
+inline float FloatOfBits(uint32_t bits) {
+  float out;
+  std::memcpy(&out, &bits, sizeof(out));
+  return out;
+}
+
+// 16 bytes: the values of their low nibbles, then of their high ones.
+template <typename Sink>
+[[gnu::always_inline]] inline void LookupSplit16(const NibbleTable& table, const uint8_t* p,
+                                                 int first, const Sink& sink) {
+  constexpr int kVectors = 16 / kLanes;
+  IVec bytes[kVectors];
+  for (int j = 0; j < kVectors; ++j) bytes[j] = WidenBytes(p + j * kLanes);
+  for (int j = 0; j < kVectors; ++j) sink(first + j, Lookup(table, bytes[j]));
+  for (int j = 0; j < kVectors; ++j) {
+    sink(first + kVectors + j, Lookup(table, HighNibbles(bytes[j])));
+  }
+}
+
+// out[i] = factor * bytes[i] for 16 signed bytes.
+inline void ScaleInt8(const uint8_t* bytes, float factor, float* out) {
+  for (int i = 0; i < 16; i += kLanes) Store(out + i, Mul(Set1(factor), LoadInt8(bytes + i)));
+}
+
+struct Q4_0 {
+  static constexpr int kElements = 32, kBytes = 18;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    LookupSplit16(ScaleTable(LoadTable(kMinus8To7), Half(block)), block + 2, 0, sink);
+  }
+};
+
+struct Q4_1 {
+  static constexpr int kElements = 32, kBytes = 20;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    const NibbleTable table = ScaleAndAddTable(LoadTable(kZeroTo15), Half(block), Half(block + 2));
+    LookupSplit16(table, block + 4, 0, sink);
+  }
+};
+
+struct Q5_0 {
+  static constexpr int kElements = 32, kBytes = 22;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    const Vec d = Set1(Half(block));
+    const Bytes32 q = Or(SplitNibbles(block + 6), SpreadBits(Word(block + 2), 16));
+    ForEachWidened(
+        SubtractBytes(q, 16), [&](int i, Vec v)
+                                  __attribute__((always_inline)) { sink(i, Mul(d, v)); });
+  }
+};
+
+struct Q5_1 {
+  static constexpr int kElements = 32, kBytes = 24;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    const Vec d = Set1(Half(block)), m = Set1(Half(block + 2));
+    const Bytes32 q = Or(SplitNibbles(block + 8), SpreadBits(Word(block + 4), 16));
+    ForEachWidened(
+        q, [&](int i, Vec v) __attribute__((always_inline)) { sink(i, Fma(d, v, m)); });
+  }
+};
+
+struct Q8_0 {
+  static constexpr int kElements = 32, kBytes = 34;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    const Vec d = Set1(Half(block));
+    for (int i = 0; i < 32 / kLanes; ++i) sink(i, Mul(d, LoadInt8(block + 2 + i * kLanes)));
+  }
+};
+
+struct IQ4_NL {
+  static constexpr int kElements = 32, kBytes = 18;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    LookupSplit16(ScaleTable(LoadTable(kIq4Levels), Half(block)), block + 2, 0, sink);
+  }
+};
+
+struct MXFP4 {
+  static constexpr int kElements = 32, kBytes = 17;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    // Half of 2^(bits - 127).
+    const uint32_t bits = block[0];
+    const float d = FloatOfBits(bits < 2 ? 0x00200000u << bits : (bits - 1) << 23);
+    LookupSplit16(ScaleTable(LoadTable(kFp4Doubled), d), block + 1, 0, sink);
+  }
+};
+
+struct NVFP4 {
+  static constexpr int kElements = 64, kBytes = 36;
+  // Half of an unsigned e4m3 scale; the NaN pattern counts as zero.
+  static float HalvedScale(uint32_t bits) {
+    if (bits == 0 || bits == 0x7f) return 0.0f;
+    const uint32_t exponent = (bits >> 3) & 0xf;
+    const auto mantissa = static_cast<float>(bits & 7);
+    if (exponent == 0) return mantissa * 0x1p-10f;
+    return FloatOfBits((exponent + 119) << 23) * (1.0f + mantissa * 0.125f);
+  }
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    const NibbleTable levels = LoadTable(kFp4Doubled);
+    for (int group = 0; group < 4; ++group) {
+      LookupSplit8(ScaleTable(levels, HalvedScale(block[group])), block + 4 + 8 * group,
+                   group * 16 / kLanes, sink);
+    }
+  }
+};
+
+// The eight 6-bit scales and minima that q4_k and q5_k share: factors[0..7] = d * scale,
+// factors[8..15] = -dmin * min.
+inline void UnpackScalesAndMins(const uint8_t* block, float* factors) {
+  const uint32_t a = Word(block + 4), b = Word(block + 8), c = Word(block + 12);
+  const uint32_t words[4] = {
+      a & 0x3f3f3f3fu,
+      (c & 0x0f0f0f0fu) | ((a >> 2) & 0x30303030u),
+      b & 0x3f3f3f3fu,
+      ((c >> 4) & 0x0f0f0f0fu) | ((b >> 2) & 0x30303030u),
+  };
+  uint8_t bytes[16];
+  std::memcpy(bytes, words, sizeof(bytes));
+  const float d = Half(block), minus_dmin = -Half(block + 2);
+  float values[16];
+  ScaleInt8(bytes, 1.0f, values);
+  for (int i = 0; i < 8; ++i) factors[i] = d * values[i];
+  for (int i = 8; i < 16; ++i) factors[i] = minus_dmin * values[i];
+}
+
+struct Q4_K {
+  static constexpr int kElements = 256, kBytes = 144;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    constexpr int kVectors = 32 / kLanes;
+    alignas(64) float factors[16];
+    UnpackScalesAndMins(block, factors);
+    const NibbleTable levels = LoadTable(kZeroTo15);
+    for (int pair = 0; pair < 4; ++pair) {
+      const int group = 2 * pair;
+      IVec bytes[kVectors];
+      for (int j = 0; j < kVectors; ++j) {
+        bytes[j] = WidenBytes(block + 16 + 32 * pair + j * kLanes);
+      }
+      const NibbleTable low = ScaleAndAddTable(levels, factors[group], factors[group + 8]);
+      const NibbleTable high = ScaleAndAddTable(levels, factors[group + 1], factors[group + 9]);
+      const int first = group * kVectors;
+      for (int j = 0; j < kVectors; ++j) sink(first + j, Lookup(low, bytes[j]));
+      for (int j = 0; j < kVectors; ++j) {
+        sink(first + kVectors + j, Lookup(high, HighNibbles(bytes[j])));
+      }
+    }
+  }
+};
+
+struct Q5_K {
+  static constexpr int kElements = 256, kBytes = 176;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    alignas(64) float factors[16];
+    UnpackScalesAndMins(block, factors);
+    const Bytes32 high = LoadBytes32(block + 16);
+    for (int group = 0; group < 8; ++group) {
+      const Bytes32 both = LoadBytes32(block + 48 + 32 * (group / 2));
+      const Bytes32 low = And(ShiftRight(both, 4 * (group % 2)), 0xf);
+      // Bit `group` of a high byte to bit 4.
+      const Bytes32 bit = group < 4 ? ShiftLeft(high, 4 - group) : ShiftRight(high, group - 4);
+      const Vec scale = Set1(factors[group]), min = Set1(factors[group + 8]);
+      ForEachWidened(
+          Or(low, And(bit, 16)), [&](int i, Vec v) __attribute__((always_inline)) {
+            sink(group * (32 / kLanes) + i, Fma(scale, v, min));
+          });
+    }
+  }
+};
+
+struct Q6_K {
+  static constexpr int kElements = 256, kBytes = 210;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    alignas(64) float factors[16];
+    ScaleInt8(block + 192, Half(block + 208), factors);
+    for (int part = 0; part < 8; ++part) {  // 32 elements each
+      const int half = part / 4, quarter = part % 4;
+      const Bytes32 low = LoadBytes32(block + 64 * half + 32 * (quarter % 2));
+      const Bytes32 high = LoadBytes32(block + 128 + 32 * half);
+      // Bits 2 * quarter and the next one of a high byte to bits 4 and 5.
+      const Bytes32 bits =
+          quarter < 2 ? ShiftLeft(high, 4 - 2 * quarter) : ShiftRight(high, 2 * quarter - 4);
+      const Bytes32 q = Or(And(ShiftRight(low, 4 * (quarter / 2)), 0xf), And(bits, 0x30));
+      ForEachWidened(
+          SubtractBytes(q, 32), [&](int i, Vec v) __attribute__((always_inline)) {
+            sink(part * (32 / kLanes) + i, Mul(Set1(factors[2 * part + i * kLanes / 16]), v));
+          });
+    }
+  }
+};
+
+struct Q2_K {
+  static constexpr int kElements = 256, kBytes = 84;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    uint8_t nibbles[32];  // scales, then minima
+    for (int i = 0; i < 16; i += 4) {
+      const uint32_t both = Word(block + i);
+      const uint32_t low = both & 0x0f0f0f0fu, high = (both >> 4) & 0x0f0f0f0fu;
+      std::memcpy(nibbles + i, &low, sizeof(low));
+      std::memcpy(nibbles + 16 + i, &high, sizeof(high));
+    }
+    alignas(64) float scales[16], mins[16];
+    ScaleInt8(nibbles, Half(block + 80), scales);
+    ScaleInt8(nibbles + 16, -Half(block + 82), mins);
+    for (int part = 0; part < 8; ++part) {
+      const Bytes32 bytes = LoadBytes32(block + 16 + 32 * (part / 4));
+      const Bytes32 q = And(ShiftRight(bytes, 2 * (part % 4)), 3);
+      ForEachWidened(
+          q, [&](int i, Vec v) __attribute__((always_inline)) {
+            const int group = 2 * part + i * kLanes / 16;
+            sink(part * (32 / kLanes) + i, Fma(Set1(scales[group]), v, Set1(mins[group])));
+          });
+    }
+  }
+};
+
+struct Q3_K {
+  static constexpr int kElements = 256, kBytes = 110;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    // Sixteen 6-bit scales: low nibbles in 8 bytes, upper pairs of bits in the last 4.
+    const uint32_t a = Word(block + 96), b = Word(block + 100), c = Word(block + 104);
+    const uint32_t words[4] = {
+        (a & 0x0f0f0f0fu) | ((c << 4) & 0x30303030u),
+        (b & 0x0f0f0f0fu) | ((c << 2) & 0x30303030u),
+        ((a >> 4) & 0x0f0f0f0fu) | (c & 0x30303030u),
+        ((b >> 4) & 0x0f0f0f0fu) | ((c >> 2) & 0x30303030u),
+    };
+    uint8_t bytes[16];
+    std::memcpy(bytes, words, sizeof(bytes));
+    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(byte - 32);
+    alignas(64) float scales[16];
+    ScaleInt8(bytes, Half(block + 108), scales);
+    const Bytes32 high = LoadBytes32(block);
+    for (int part = 0; part < 8; ++part) {
+      const Bytes32 both = LoadBytes32(block + 32 + 32 * (part / 4));
+      const Bytes32 low = And(ShiftRight(both, 2 * (part % 4)), 3);
+      // Bit `part` of a high byte to bit 2; where it is not set, four is taken away.
+      const Bytes32 bit = part < 2 ? ShiftLeft(high, 2 - part) : ShiftRight(high, part - 2);
+      const Bytes32 q = SubtractBytes(Or(low, And(bit, 4)), 4);
+      ForEachWidened(
+          q, [&](int i, Vec v) __attribute__((always_inline)) {
+            sink(part * (32 / kLanes) + i, Mul(Set1(scales[2 * part + i * kLanes / 16]), v));
+          });
+    }
+  }
+};
+
+struct IQ4_XS {
+  static constexpr int kElements = 256, kBytes = 136;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    const float d = Half(block);
+    const uint32_t scales_high = Word(block + 2);  // the lower 16 bits
+    const NibbleTable levels = LoadTable(kIq4Levels);
+    for (int group = 0; group < 8; ++group) {
+      const uint32_t low = static_cast<uint32_t>(block[4 + group / 2] >> (4 * (group % 2))) & 0xf;
+      const uint32_t high = (scales_high >> (2 * group)) & 3;
+      const float scale = d * static_cast<float>(static_cast<int32_t>(low | (high << 4)) - 32);
+      LookupSplit16(ScaleTable(levels, scale), block + 8 + 16 * group, group * (32 / kLanes), sink);
+    }
+  }
+};
+
+struct TQ2_0 {
+  static constexpr int kElements = 256, kBytes = 66;
+  template <typename Sink>
+  [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    const Vec d = Set1(Half(block + 64));
+    for (int part = 0; part < 8; ++part) {
+      const Bytes32 bytes = LoadBytes32(block + 32 * (part / 4));
+      const Bytes32 q = And(ShiftRight(bytes, 2 * (part % 4)), 3);
+      ForEachWidened(
+          SubtractBytes(q, 1), [&](int i, Vec v) __attribute__((always_inline)) {
+            sink(part * (32 / kLanes) + i, Mul(d, v));
+          });
+    }
+  }
+};
+
+// The plain 16-bit types: no blocks, rows of any length.
+struct F16 {
+  static Vec LoadAll(const uint8_t* p) { return LoadF16(p); }
+  static Vec LoadFirst(const uint8_t* p, int n) { return LoadF16N(p, n); }
+};
+struct BF16 {
+  static Vec LoadAll(const uint8_t* p) { return LoadBF16(p); }
+  static Vec LoadFirst(const uint8_t* p, int n) { return LoadBF16N(p, n); }
+};

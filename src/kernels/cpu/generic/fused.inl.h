@@ -1,0 +1,143 @@
+// kernels/cpu/generic/fused.inl.h - decoding and multiplying at once, for one token: the weights
+// are used only once, so a trip through the scratch would be for nothing.
+// Included inside an anonymous namespace, after blocks.inl.h and matmul.inl.h.
+
+// Rows side by side: their chains of sums hide each other's latency.
+constexpr int kFusedRows = 4;
+// How far ahead of its use a row's data is asked for.
+constexpr size_t kPrefetchBytes = 1024;
+
+// The sums of kRows rows with x, as Tile makes them.
+template <typename Block, int kRows>
+void DotBlocks(const uint8_t* w, size_t w_stride, const float* x, int32_t k, float* sums) {
+  Vec sum[kRows];
+  for (int r = 0; r < kRows; ++r) sum[r] = Zero();
+  const int32_t n_blocks = k / Block::kElements;
+  for (int32_t b = 0; b < n_blocks; ++b) {
+    const float* const xb = x + static_cast<size_t>(b) * Block::kElements;
+    const uint8_t* const wb = w + static_cast<size_t>(b) * Block::kBytes;
+    for (int r = 0; r < kRows; ++r) {
+      const uint8_t* const block = wb + static_cast<size_t>(r) * w_stride;
+      for (int line = 0; line < Block::kBytes; line += 64) Prefetch(block + line + kPrefetchBytes);
+      Block::Decode(
+          block, [&](int i, Vec v) __attribute__((always_inline)) {
+            sum[r] = Fma(v, Load(xb + i * kLanes), sum[r]);
+          });
+    }
+  }
+  for (int r = 0; r < kRows; ++r) Store(sums + r * kLanes, sum[r]);
+}
+
+// The same for a type without blocks.
+template <typename Plain, int kRows>
+void DotPlain(const uint8_t* w, size_t w_stride, const float* x, int32_t k, float* sums) {
+  constexpr size_t kBytes = 2;
+  Vec sum[kRows];
+  for (int r = 0; r < kRows; ++r) sum[r] = Zero();
+  int32_t c = 0;
+  for (; c + kLanes <= k; c += kLanes) {
+    const Vec xv = Load(x + c);
+    for (int r = 0; r < kRows; ++r) {
+      const uint8_t* const p =
+          w + static_cast<size_t>(r) * w_stride + static_cast<size_t>(c) * kBytes;
+      Prefetch(p + kPrefetchBytes);
+      sum[r] = Fma(Plain::LoadAll(p), xv, sum[r]);
+    }
+  }
+  if (c < k) {
+    const Vec xv = LoadN(x + c, k - c);
+    for (int r = 0; r < kRows; ++r) {
+      const uint8_t* const p =
+          w + static_cast<size_t>(r) * w_stride + static_cast<size_t>(c) * kBytes;
+      sum[r] = Fma(Plain::LoadFirst(p, k - c), xv, sum[r]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) Store(sums + r * kLanes, sum[r]);
+}
+
+using DotFn = void (*)(const uint8_t* w, size_t w_stride, const float* x, int32_t k, float* sums);
+
+// All rows with one token.
+inline void MultiplyOneToken(const MatMulArgs& args, DotFn dot_rows, DotFn dot_row) {
+  const float* const x = TokenRow(args, 0);
+  for (int32_t row = 0; row < args.n_rows; row += kGroupRows) {
+    const int32_t n_rows = MinInt(kGroupRows, args.n_rows - row);
+    const uint8_t* const w =
+        static_cast<const uint8_t*>(args.w) + static_cast<size_t>(row) * args.w_row_bytes;
+    alignas(64) float sums[kGroupRows * kLanes] = {};
+    int32_t r = 0;
+    for (; r + kFusedRows <= n_rows; r += kFusedRows) {
+      dot_rows(w + static_cast<size_t>(r) * args.w_row_bytes, args.w_row_bytes, x, args.k,
+               sums + r * kLanes);
+    }
+    for (; r < n_rows; ++r) {
+      dot_row(w + static_cast<size_t>(r) * args.w_row_bytes, args.w_row_bytes, x, args.k,
+              sums + r * kLanes);
+    }
+    WriteSums(args, row, n_rows, 0, 1, sums);
+  }
+}
+
+template <typename Block>
+void DecodeBlocks(const void* src, float* dst, size_t n) {
+  const auto* block = static_cast<const uint8_t*>(src);
+  for (size_t i = 0; i < n; i += Block::kElements, block += Block::kBytes) {
+    Block::Decode(
+        block, [&](int j, Vec v)
+                   __attribute__((always_inline)) { Store(dst + i + j * kLanes, v); });
+  }
+}
+
+template <typename Block>
+void MatMulBlocks(const MatMulArgs& args) {
+  if (args.n_tokens == 1) {
+    MultiplyOneToken(args, DotBlocks<Block, kFusedRows>, DotBlocks<Block, 1>);
+  } else {
+    MatMulDecoded(args, DecodeBlocks<Block>);
+  }
+}
+
+template <typename Plain>
+void DecodePlain(const void* src, float* dst, size_t n) {
+  const auto* const p = static_cast<const uint8_t*>(src);
+  ForEachVector(n, [&](size_t i, int count) {
+    const Vec v = count == kLanes ? Plain::LoadAll(p + 2 * i) : Plain::LoadFirst(p + 2 * i, count);
+    StoreUpTo(dst + i, v, count);
+  });
+}
+
+template <typename Plain>
+void MatMulPlain(const MatMulArgs& args) {
+  if (args.n_tokens == 1) {
+    MultiplyOneToken(args, DotPlain<Plain, kFusedRows>, DotPlain<Plain, 1>);
+  } else {
+    MatMulDecoded(args, DecodePlain<Plain>);
+  }
+}
+
+// The types whose decoding is vectorised.
+consteval KernelTable WithVectorDecoders(KernelTable table) {
+  const auto set = [&table](DType dtype, KernelTable::DecodeFn decode,
+                            KernelTable::MatMulFn matmul) {
+    table.decode[static_cast<size_t>(dtype)] = decode;
+    table.matmul[static_cast<size_t>(dtype)] = matmul;
+  };
+  set(DType::kF16, DecodePlain<F16>, MatMulPlain<F16>);
+  set(DType::kBF16, DecodePlain<BF16>, MatMulPlain<BF16>);
+  set(DType::kQ4_0, DecodeBlocks<Q4_0>, MatMulBlocks<Q4_0>);
+  set(DType::kQ4_1, DecodeBlocks<Q4_1>, MatMulBlocks<Q4_1>);
+  set(DType::kQ5_0, DecodeBlocks<Q5_0>, MatMulBlocks<Q5_0>);
+  set(DType::kQ5_1, DecodeBlocks<Q5_1>, MatMulBlocks<Q5_1>);
+  set(DType::kQ8_0, DecodeBlocks<Q8_0>, MatMulBlocks<Q8_0>);
+  set(DType::kQ2_K, DecodeBlocks<Q2_K>, MatMulBlocks<Q2_K>);
+  set(DType::kQ3_K, DecodeBlocks<Q3_K>, MatMulBlocks<Q3_K>);
+  set(DType::kQ4_K, DecodeBlocks<Q4_K>, MatMulBlocks<Q4_K>);
+  set(DType::kQ5_K, DecodeBlocks<Q5_K>, MatMulBlocks<Q5_K>);
+  set(DType::kQ6_K, DecodeBlocks<Q6_K>, MatMulBlocks<Q6_K>);
+  set(DType::kIQ4_NL, DecodeBlocks<IQ4_NL>, MatMulBlocks<IQ4_NL>);
+  set(DType::kIQ4_XS, DecodeBlocks<IQ4_XS>, MatMulBlocks<IQ4_XS>);
+  set(DType::kTQ2_0, DecodeBlocks<TQ2_0>, MatMulBlocks<TQ2_0>);
+  set(DType::kMXFP4, DecodeBlocks<MXFP4>, MatMulBlocks<MXFP4>);
+  set(DType::kNVFP4, DecodeBlocks<NVFP4>, MatMulBlocks<NVFP4>);
+  return table;
+}

@@ -1,0 +1,35 @@
+// AVX-512: F, BW, DQ and VL.
+#include <immintrin.h>
+#include <math.h>
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "kernels/cpu/isa/tables.h"
+#include "kernels/kernel_table.h"
+#include "tensor/dequantize.h"
+
+namespace colibri {
+namespace {
+
+// In order of their dependencies.
+// clang-format off
+#include "kernels/cpu/isa/simd_x86.inl.h"
+#include "kernels/cpu/isa/simd_avx512.inl.h"
+#include "kernels/cpu/generic/math.inl.h"
+#include "kernels/cpu/generic/vector_ops.inl.h"
+#include "kernels/cpu/generic/matmul.inl.h"
+#include "kernels/cpu/generic/reference.inl.h"
+#include "kernels/cpu/generic/blocks.inl.h"
+#include "kernels/cpu/generic/fused.inl.h"
+#include "kernels/cpu/generic/table.inl.h"
+// clang-format on
+
+}  // namespace
+
+// The reference's decoders with this set's multiplication, for the types without a faster one.
+constinit const KernelTable isa::kAvx512 = WithVectorDecoders(
+    WithReferenceDecoders(CommonEntries("avx512"), std::make_index_sequence<kNumDTypes>()));
+
+}  // namespace colibri

@@ -1,0 +1,16 @@
+#include "kernels/cpu/isa/tables.h"
+#include "kernels/cpu/tables.h"
+
+namespace colibri {
+
+std::span<const InstructionSet> InstructionSets() {
+  static constexpr InstructionSet kSets[] = {
+      {&isa::kGeneric, [](const CpuFeatures&) { return true; }, "nothing"},
+      {&isa::kAvx2, [](const CpuFeatures& cpu) { return cpu.avx2; }, "AVX2, FMA or F16C"},
+      {&isa::kAvx512, [](const CpuFeatures& cpu) { return cpu.avx512; },
+       "AVX-512 (F, BW, DQ, VL, CD)"},
+  };
+  return kSets;
+}
+
+}  // namespace colibri

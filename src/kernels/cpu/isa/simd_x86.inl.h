@@ -1,0 +1,58 @@
+// kernels/cpu/isa/simd_x86.inl.h - what AVX2 and AVX-512 share: bytes on their way to lanes.
+// Included inside an anonymous namespace, before the instruction set's own vectors.
+
+// 32 bytes, one for each element of half a block's values.
+using Bytes32 = __m256i;
+
+inline Bytes32 LoadBytes32(const uint8_t* p) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+inline Bytes32 And(Bytes32 v, int bits) {
+  return _mm256_and_si256(v, _mm256_set1_epi8(static_cast<char>(bits)));
+}
+inline Bytes32 Or(Bytes32 a, Bytes32 b) {
+  return _mm256_or_si256(a, b);
+}
+inline Bytes32 SubtractBytes(Bytes32 v, int subtrahend) {
+  return _mm256_sub_epi8(v, _mm256_set1_epi8(static_cast<char>(subtrahend)));
+}
+// Bits move between neighbouring bytes: And must follow.
+inline Bytes32 ShiftRight(Bytes32 v, int n) {
+  return _mm256_srli_epi16(v, n);
+}
+inline Bytes32 ShiftLeft(Bytes32 v, int n) {
+  return _mm256_slli_epi16(v, n);
+}
+// The low nibbles of 16 bytes, then the high ones.
+inline Bytes32 SplitNibbles(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  const __m256i both =
+      _mm256_inserti128_si256(_mm256_castsi128_si256(bytes), _mm_srli_epi16(bytes, 4), 1);
+  return And(both, 0xf);
+}
+inline float Half(const uint8_t* p) {
+  uint16_t bits;
+  std::memcpy(&bits, p, sizeof(bits));
+  return _cvtsh_ss(bits);
+}
+
+// [i] the sum of the lanes of v[i], each as ((0+1)+(2+3)) + ((4+5)+(6+7)).
+inline __m256 SumLanes8(const __m256* v) {
+  const __m256 v0123 = _mm256_hadd_ps(_mm256_hadd_ps(v[0], v[1]), _mm256_hadd_ps(v[2], v[3]));
+  const __m256 v4567 = _mm256_hadd_ps(_mm256_hadd_ps(v[4], v[5]), _mm256_hadd_ps(v[6], v[7]));
+  return _mm256_add_ps(_mm256_permute2f128_ps(v0123, v4567, 0x20),
+                       _mm256_permute2f128_ps(v0123, v4567, 0x31));
+}
+inline float SumLanes(__m256 v) {
+  const __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 pairs = _mm_add_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_add_ss(pairs, _mm_movehdup_ps(pairs)));
+}
+inline float MaxLanes(__m256 v) {
+  const __m128 m = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  const __m128 pairs = _mm_max_ps(m, _mm_movehl_ps(m, m));
+  return _mm_cvtss_f32(_mm_max_ss(pairs, _mm_movehdup_ps(pairs)));
+}
+inline void Prefetch(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
