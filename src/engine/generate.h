@@ -42,7 +42,8 @@ struct GenerateRequest {
   std::vector<int32_t> stop_tokens = {};  // end the answer, besides the model's own
   bool ignore_eos = false;                // the model's own end tokens do not end it
   bool keep_special = false;              // the text shows special tokens
-  // Called from the stepping thread. Returning false cancels.
+  // Called from the stepping thread; must not call the engine or throw. Returning false cancels: it
+  // is not called again.
   std::function<bool(const GenerateDelta&)> on_delta = {};
   // Called after each chunk of the prompt with tokens done and tokens in all.
   std::function<void(int32_t, int32_t)> on_prefill = {};

@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <limits>
+
+#include "base/strings.h"
+#include "engine/engine.h"
+#include "platform/thread_pool.h"
+
+namespace colibri {
+namespace {
+
+struct OptionRange {
+  std::string_view name;
+  int64_t value;
+  int64_t low, high;
+};
+
+Status CheckOptions(const EngineOptions& options) {
+  constexpr int64_t kMost = int64_t{1} << 30;  // token counts and their products with small numbers
+                                               // stay within 32 and 64 bits
+  for (const OptionRange& range : {
+           OptionRange{"n_threads", options.n_threads, 0, ThreadPool::kMaxThreads},
+           OptionRange{"max_context", options.max_context, 0, kMost},
+           OptionRange{"max_batch_tokens", options.max_batch_tokens, 1, 1 << 20},
+           OptionRange{"max_sequences", options.max_sequences, 1, 1 << 20},
+       }) {
+    if (range.value < range.low || range.value > range.high) {
+      return InvalidArgument(StrCat(range.name, " is ", range.value, ", must be in [", range.low,
+                                    ", ", range.high, "]"));
+    }
+  }
+  return Status();
+}
+
+std::string Row(std::string_view name, uint64_t bytes, std::string_view remark) {
+  std::string row = StrCat("  ", name);
+  row.resize(std::max<size_t>(row.size(), 12), ' ');
+  const std::string size = FormatBytes(bytes);
+  row.append(size.size() < 10 ? 10 - size.size() : 0, ' ');
+  return StrCat(row, size, remark.empty() ? "" : "  ", remark);
+}
+
+// An upper bound of the memory of a step, from the configuration alone: Forward knows its exact
+// sizes only once the weights are there. Rows of the widest layer for every token, and the working
+// memory of every thread.
+uint64_t ScratchBound(const ModelConfig& config, const EngineOptions& options) {
+  uint64_t attention = 0, ffn = 0, widest = static_cast<uint64_t>(config.hidden), heads = 0;
+  for (const LayerPlan& layer : config.layers) {
+    const AttentionPlan& a = layer.attention;
+    const auto n_heads = static_cast<uint64_t>(a.n_heads);
+    const auto latent = static_cast<uint64_t>(a.kv_lora_rank + a.rope_dim);
+    const uint64_t queries = n_heads * static_cast<uint64_t>(a.head_dim + a.v_head_dim) +
+                             2 * n_heads * latent + static_cast<uint64_t>(a.q_lora_rank);
+    const uint64_t keys =
+        static_cast<uint64_t>(a.n_kv_heads) * static_cast<uint64_t>(a.head_dim + a.v_head_dim) +
+        latent;
+    attention = std::max(attention, queries + keys);
+    heads = std::max(heads, n_heads);
+    const FfnPlan& f = layer.ffn;
+    const auto hidden = static_cast<uint64_t>(config.hidden);
+    const uint64_t routed = static_cast<uint64_t>(f.router.n_selected) *
+                            (3 * static_cast<uint64_t>(f.expert_intermediate) + hidden + 8);
+    const uint64_t dense =
+        3 * static_cast<uint64_t>(f.dense_intermediate + f.shared_intermediate) + hidden;
+    ffn = std::max(ffn, routed + dense + 4 * static_cast<uint64_t>(f.router.n_experts));
+    widest = std::max({widest, queries, static_cast<uint64_t>(f.dense_intermediate),
+                       static_cast<uint64_t>(f.expert_intermediate),
+                       static_cast<uint64_t>(f.shared_intermediate)});
+  }
+  const uint64_t token_floats = 6 * static_cast<uint64_t>(config.hidden) + attention + ffn;
+  const uint64_t thread_floats =
+      MatMulScratchFloats(static_cast<int32_t>(std::min<uint64_t>(widest, 1 << 30))) +
+      2 * (heads + 1) * static_cast<uint64_t>(kPageTokens) +
+      static_cast<uint64_t>(options.max_context) + 4 * widest;
+  return sizeof(float) * (token_floats * static_cast<uint64_t>(options.max_batch_tokens) +
+                          thread_floats * static_cast<uint64_t>(options.n_threads));
+}
+
+}  // namespace
+
+std::string MemoryPlan::ToString() const {
+  return StrCat(
+      Row("weights", weight_bytes, ""), "\n",
+      Row("KV cache", kv_bytes,
+          StrCat(n_pages, " pages of ", kPageTokens, " positions, at most ", options.max_context,
+                 " a sequence, ", options.max_sequences, " sequences")),
+      "\n",
+      Row("scratch", scratch_bytes,
+          StrCat(options.max_batch_tokens, " tokens a step, ", options.n_threads, " threads")),
+      "\n", Row("total", total_bytes(), ""), "\n",
+      Row("budget", budget_bytes,
+          options.memory_budget_bytes > 0 ? "as asked for" : "what the system has available"));
+}
+
+Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& options,
+                              const Log& log) {
+  COLIBRI_RETURN_IF_ERROR(CheckOptions(options));
+  MemoryPlan plan;
+  plan.options = options;
+  EngineOptions& resolved = plan.options;
+  if (resolved.n_threads == 0) {
+    resolved.n_threads = std::min(DefaultThreadCount(), ThreadPool::kMaxThreads);
+  }
+  const int32_t model_context = model.config.max_positions;
+  if (model_context > 0 && options.max_context > model_context) {
+    return InvalidArgument(StrCat("max_context is ", options.max_context,
+                                  ", the model was made for ", model_context, " positions"));
+  }
+  if (resolved.max_context == 0) {
+    resolved.max_context =
+        model_context > 0 ? std::min(model_context, kDefaultContext) : kDefaultContext;
+  }
+  plan.budget_bytes =
+      options.memory_budget_bytes > 0 ? options.memory_budget_bytes : AvailableMemoryBytes();
+  plan.weight_bytes = model.weight_bytes;
+  plan.scratch_bytes = ScratchBound(model.config, resolved);
+
+  // The cache: what was asked for, else what all sequences could use, within half of what is left;
+  // a single sequence of an explicit length may take all of it.
+  const KvLayout& layout = model.kv_layout;
+  const uint64_t page_bytes = std::max<uint64_t>(layout.page_floats * sizeof(float), 1);
+  const uint64_t slots_bytes = KvCache::Bytes(layout, 0, resolved.max_sequences);
+  const uint64_t fixed = plan.weight_bytes + plan.scratch_bytes + slots_bytes;
+  const uint64_t left = plan.budget_bytes > fixed ? plan.budget_bytes - fixed : 0;
+  const auto one_sequence = static_cast<uint64_t>(PagesFor(resolved.max_context));
+  const uint64_t all_sequences = one_sequence * static_cast<uint64_t>(resolved.max_sequences);
+  uint64_t n_pages = 0;
+  if (options.kv_cache_bytes > 0) {
+    n_pages = std::min(options.kv_cache_bytes / page_bytes, all_sequences);
+  } else {
+    n_pages = std::min(all_sequences, left / 2 / page_bytes);
+    if (options.max_context > 0) n_pages = std::max(n_pages, one_sequence);
+    n_pages = std::max<uint64_t>(n_pages, 1);
+  }
+  n_pages = std::min<uint64_t>(n_pages, std::numeric_limits<int32_t>::max());
+  if (n_pages == 0 || (options.max_context > 0 && n_pages < one_sequence)) {
+    return ResourceExhausted(StrCat("kv_cache_bytes of ", FormatBytes(options.kv_cache_bytes),
+                                    " is less than ", one_sequence, " pages of ",
+                                    FormatBytes(page_bytes), ", which one sequence of ",
+                                    resolved.max_context, " positions takes"));
+  }
+  if (n_pages < one_sequence) {
+    resolved.max_context = static_cast<int32_t>(n_pages) * kPageTokens;
+  }
+  plan.n_pages = static_cast<int32_t>(n_pages);
+  plan.kv_bytes = KvCache::Bytes(layout, plan.n_pages, resolved.max_sequences);
+  resolved.kv_cache_bytes = plan.kv_bytes;
+
+  if (plan.kv_bytes > plan.budget_bytes || plan.total_bytes() > plan.budget_bytes) {
+    return ResourceExhausted(StrCat("the model does not fit into the memory:\n", plan.ToString()));
+  }
+  if (options.max_context == 0 && resolved.max_context < model_context) {
+    log.Info(StrCat("sequences hold up to ", resolved.max_context,
+                    " positions; the model was made for ", model_context));
+  }
+  return plan;
+}
+
+}  // namespace colibri
