@@ -19,7 +19,7 @@ requires std::is_integral_v<T>
 void AppendPiece(std::string& out, T piece) {
   char buffer[24];
   const auto end = std::to_chars(buffer, buffer + sizeof(buffer), piece).ptr;
-  out.append(buffer, end);
+  out.append(buffer, static_cast<size_t>(end - buffer));
 }
 }  // namespace internal
 

@@ -301,7 +301,9 @@ Status CheckSplit(const std::vector<Part>& parts, uint64_t n_tensors) {
   for (size_t i = 0; i < parts.size(); ++i) {
     COLIBRI_RETURN_IF_ERROR(CheckSplitKey(parts[i], "split.no", i));
     COLIBRI_RETURN_IF_ERROR(CheckSplitKey(parts[i], "split.count", parts.size()));
-    COLIBRI_RETURN_IF_ERROR(CheckSplitKey(parts[i], "split.tensors.count", n_tensors));
+  }
+  for (const Part& part : parts) {
+    COLIBRI_RETURN_IF_ERROR(CheckSplitKey(part, "split.tensors.count", n_tensors));
   }
   return {};
 }

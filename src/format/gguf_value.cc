@@ -6,6 +6,7 @@
 
 #include "base/strings.h"
 #include "format/gguf.h"
+#include "format/json.h"
 
 namespace colibri {
 namespace {
@@ -145,25 +146,6 @@ void AppendJsonNumber(std::string& json, double value) {
     char buffer[32];
     json.append(buffer, std::to_chars(buffer, buffer + sizeof(buffer), value).ptr);
   }
-}
-
-void AppendJsonString(std::string& json, std::string_view text) {
-  constexpr char kHex[] = "0123456789abcdef";
-  json += '"';
-  for (const char c : text) {
-    const uint8_t byte = static_cast<uint8_t>(c);
-    if (c == '"' || c == '\\') {
-      json += '\\';
-      json += c;
-    } else if (byte < 0x20) {
-      json += "\\u00";
-      json += kHex[byte >> 4];
-      json += kHex[byte & 15];
-    } else {
-      json += c;
-    }
-  }
-  json += '"';
 }
 
 }  // namespace

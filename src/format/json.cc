@@ -150,4 +150,23 @@ std::string RestorePythonNumbers(std::string text) {
   return text;
 }
 
+void AppendJsonString(std::string& json, std::string_view text) {
+  constexpr char kHex[] = "0123456789abcdef";
+  json += '"';
+  for (const char c : text) {
+    const uint8_t byte = static_cast<uint8_t>(c);
+    if (c == '"' || c == '\\') {
+      json += '\\';
+      json += c;
+    } else if (byte < 0x20) {
+      json += "\\u00";
+      json += kHex[byte >> 4];
+      json += kHex[byte & 15];
+    } else {
+      json += c;
+    }
+  }
+  json += '"';
+}
+
 }  // namespace colibri

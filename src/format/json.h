@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,5 +35,8 @@ std::optional<double> ParsePythonNumber(std::string_view text);
 
 // Puts Infinity, -Infinity and NaN back into JSON that was written from such a text.
 std::string RestorePythonNumbers(std::string text);
+
+// Appends a string literal. Bytes above 0x7f pass as they are.
+void AppendJsonString(std::string& json, std::string_view text);
 
 }  // namespace colibri

@@ -366,6 +366,13 @@ Status CheckNumberedNames(const std::string& folder, const std::vector<std::stri
 
 }  // namespace
 
+std::optional<std::string_view> SafetensorsDTypeName(DType dtype) {
+  for (const DTypeSpelling& spelling : kDTypes) {
+    if (spelling.dtype == dtype) return spelling.name;
+  }
+  return std::nullopt;
+}
+
 Result<std::unique_ptr<TensorSource>> OpenSafetensorsFile(const FileSystem& files,
                                                           const std::string& path) {
   return OpenShards(files, {path});

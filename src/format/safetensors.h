@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -17,6 +19,9 @@ inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 inline constexpr uint64_t kMaxSafetensorsIndexBytes = 256 << 20;
 inline constexpr size_t kMaxSafetensorsDims = 16;
 inline constexpr size_t kMaxSafetensorsShards = 10'000;
+
+// The format's name of a type, "BF16"; nothing for a type that it does not have.
+std::optional<std::string_view> SafetensorsDTypeName(DType dtype);
 
 // One file. Reads and checks its header: ranges cover the data exactly once, sizes agree with
 // shapes, types are known. Fails with NotFound, IoError, CorruptData, Unsupported (an unknown type)
