@@ -84,7 +84,10 @@ def check_file(path, lines):
         yield f"{path}:1: no module of the table holds this file; the modules are {', '.join(sorted(MAY_INCLUDE))}"
         return
     body = path.endswith(".inl.h")  # algorithms that a translation unit includes inside its own namespace
-    if path.endswith((".h", ".hpp")) and not body and not any(line.strip() == "#pragma once" for line in lines):
+    guarded = any(line.strip() == "#pragma once" for line in lines)
+    if module == "colibri":  # C compilers of any kind read it
+        guarded = guarded or any(re.match(r"#ifndef COLIBRI_\w+_H_", line) for line in lines)
+    if path.endswith((".h", ".hpp")) and not body and not guarded:
         yield f"{path}:1: a header needs #pragma once"
     for number, line in enumerate(lines, 1):
         match = INCLUDE.match(line)
