@@ -93,7 +93,8 @@ void MatMulBlocks(const MatMulArgs& args) {
   if (args.n_tokens == 1) {
     MultiplyOneToken(args, DotBlocks<Block, kFusedRows>, DotBlocks<Block, 1>);
   } else {
-    MatMulDecoded(args, DecodeBlocks<Block>);
+    MatMulDecoded(args, {DecodeBlocks<Block>,
+                         static_cast<size_t>(kColumnChunk / Block::kElements * Block::kBytes)});
   }
 }
 
@@ -111,7 +112,7 @@ void MatMulPlain(const MatMulArgs& args) {
   if (args.n_tokens == 1) {
     MultiplyOneToken(args, DotPlain<Plain, kFusedRows>, DotPlain<Plain, 1>);
   } else {
-    MatMulDecoded(args, DecodePlain<Plain>);
+    MatMulDecoded(args, {DecodePlain<Plain>, kColumnChunk * sizeof(uint16_t)});
   }
 }
 

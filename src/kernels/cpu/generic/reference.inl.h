@@ -8,7 +8,9 @@ void DecodeReference(const void* src, float* dst, size_t n) {
 
 template <DType kType>
 void MatMulReference(const MatMulArgs& args) {
-  MatMulDecoded(args, DecodeReference<kType>);
+  const DTypeInfo& info = GetDTypeInfo(kType);
+  MatMulDecoded(args, {DecodeReference<kType>,
+                       static_cast<size_t>(kColumnChunk) / info.block_elements * info.block_bytes});
 }
 
 // Every type but float32. Those that are no weights fail in the reference decoder, as they should.

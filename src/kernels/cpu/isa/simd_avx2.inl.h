@@ -11,6 +11,10 @@ using Vec = __m256;
 inline Vec Zero() {
   return _mm256_setzero_ps();
 }
+// One load into a register: g++ would rather repeat it as an operand of every use.
+inline void KeepInRegister(Vec& v) {
+  __asm__("" : "+x"(v));
+}
 inline Vec Set1(float x) {
   return _mm256_set1_ps(x);
 }

@@ -10,6 +10,10 @@ using Vec = __m512;
 inline Vec Zero() {
   return _mm512_setzero_ps();
 }
+// One load into a register: g++ would rather repeat it as an operand of every use.
+inline void KeepInRegister(Vec& v) {
+  __asm__("" : "+v"(v));
+}
 inline Vec Set1(float x) {
   return _mm512_set1_ps(x);
 }

@@ -18,6 +18,8 @@ struct Vec {
 inline Vec Zero() {
   return {Float4{0, 0, 0, 0}, Float4{0, 0, 0, 0}};
 }
+inline void KeepInRegister(Vec&) {
+}
 inline Vec Set1(float x) {
   return {Float4{x, x, x, x}, Float4{x, x, x, x}};
 }
