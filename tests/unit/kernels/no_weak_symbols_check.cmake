@@ -1,0 +1,16 @@
+# cmake -D NM=nm -D OBJECTS=a.o;b.o -P no_weak_symbols_check.cmake: fails when an object defines a weak symbol, or a
+# global one besides its table.
+if(NOT OBJECTS)
+  message(FATAL_ERROR "no object files to look at")
+endif()
+foreach(object IN LISTS OBJECTS)
+  execute_process(COMMAND ${NM} --demangle --defined-only ${object} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[0-9a-f]+ [A-Zuvw] [^\n]+" shared "${symbols}")
+  list(FILTER shared EXCLUDE REGEX "^[0-9a-f]+ [RD] colibri::isa::k[A-Za-z0-9]+$")
+  if(shared)
+    message(SEND_ERROR "${object} shares these symbols with the whole program:\n${shared}")
+  endif()
+  if(NOT symbols MATCHES "[RD] colibri::isa::k")
+    message(SEND_ERROR "${object} exports no table")
+  endif()
+endforeach()
