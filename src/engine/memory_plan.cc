@@ -39,42 +39,6 @@ std::string Row(std::string_view name, uint64_t bytes, std::string_view remark) 
   return StrCat(row, size, remark.empty() ? "" : "  ", remark);
 }
 
-// An upper bound of the memory of a step, from the configuration alone: Forward knows its exact
-// sizes only once the weights are there. Rows of the widest layer for every token, and the working
-// memory of every thread.
-uint64_t ScratchBound(const ModelConfig& config, const EngineOptions& options) {
-  uint64_t attention = 0, ffn = 0, widest = static_cast<uint64_t>(config.hidden), heads = 0;
-  for (const LayerPlan& layer : config.layers) {
-    const AttentionPlan& a = layer.attention;
-    const auto n_heads = static_cast<uint64_t>(a.n_heads);
-    const auto latent = static_cast<uint64_t>(a.kv_lora_rank + a.rope_dim);
-    const uint64_t queries = n_heads * static_cast<uint64_t>(a.head_dim + a.v_head_dim) +
-                             2 * n_heads * latent + static_cast<uint64_t>(a.q_lora_rank);
-    const uint64_t keys =
-        static_cast<uint64_t>(a.n_kv_heads) * static_cast<uint64_t>(a.head_dim + a.v_head_dim) +
-        latent;
-    attention = std::max(attention, queries + keys);
-    heads = std::max(heads, n_heads);
-    const FfnPlan& f = layer.ffn;
-    const auto hidden = static_cast<uint64_t>(config.hidden);
-    const uint64_t routed = static_cast<uint64_t>(f.router.n_selected) *
-                            (3 * static_cast<uint64_t>(f.expert_intermediate) + hidden + 8);
-    const uint64_t dense =
-        3 * static_cast<uint64_t>(f.dense_intermediate + f.shared_intermediate) + hidden;
-    ffn = std::max(ffn, routed + dense + 4 * static_cast<uint64_t>(f.router.n_experts));
-    widest = std::max({widest, queries, static_cast<uint64_t>(f.dense_intermediate),
-                       static_cast<uint64_t>(f.expert_intermediate),
-                       static_cast<uint64_t>(f.shared_intermediate)});
-  }
-  const uint64_t token_floats = 6 * static_cast<uint64_t>(config.hidden) + attention + ffn;
-  const uint64_t thread_floats =
-      MatMulScratchFloats(static_cast<int32_t>(std::min<uint64_t>(widest, 1 << 30))) +
-      2 * (heads + 1) * static_cast<uint64_t>(kPageTokens) +
-      static_cast<uint64_t>(options.max_context) + 4 * widest;
-  return sizeof(float) * (token_floats * static_cast<uint64_t>(options.max_batch_tokens) +
-                          thread_floats * static_cast<uint64_t>(options.n_threads));
-}
-
 }  // namespace
 
 std::string MemoryPlan::ToString() const {
@@ -112,7 +76,8 @@ Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& optio
   plan.budget_bytes =
       options.memory_budget_bytes > 0 ? options.memory_budget_bytes : AvailableMemoryBytes();
   plan.weight_bytes = model.weight_bytes;
-  plan.scratch_bytes = ScratchBound(model.config, resolved);
+  plan.scratch_bytes = Forward::ScratchBytes(model.config, resolved.n_threads,
+                                             resolved.max_batch_tokens, resolved.max_context);
 
   // The cache: what was asked for, else what all sequences could use, within half of what is left;
   // a single sequence of an explicit length may take all of it.
