@@ -49,7 +49,6 @@ class Forward {
  public:
   // Keeps references to model and context, which must outlive it.
   //   max_tokens    most tokens of a step
-  //   max_logits    most logit rows of a step (their buffer is the caller's; this sizes scratch)
   //   max_context   most positions of a sequence
   static Result<std::unique_ptr<Forward>> Create(const Model& model, ExecutionContext& context,
                                                  int32_t max_tokens, int32_t max_context);
@@ -62,7 +61,7 @@ class Forward {
 
   const ForwardStats& stats() const;
   // Bytes of scratch memory that Create takes for these sizes.
-  static uint64_t ScratchBytes(const Model& model, int n_threads, int32_t max_tokens,
+  static uint64_t ScratchBytes(const ModelConfig& config, int n_threads, int32_t max_tokens,
                                int32_t max_context);
 
  private:

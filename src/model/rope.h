@@ -32,6 +32,7 @@ struct RopeSpec {
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1;
   int64_t original_positions = 0;
+  int64_t max_positions = 0;             // kDynamic: the context up to which nothing changes
   double beta_fast = 32, beta_slow = 1;  // YaRN
   bool truncate = true;                  // YaRN: correction range rounded to whole dimensions
   double alpha = 0;                      // kDynamic: Hunyuan's own form, base * alpha^(d / (d - 2))

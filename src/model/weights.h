@@ -34,9 +34,9 @@ struct AttentionWeights {
   const float* q_a_norm = nullptr;
   LinearWeights kv_a;  // [kv_lora_rank + rope_dim, hidden]
   const float* kv_a_norm = nullptr;
-  std::vector<MatrixView>
+  std::vector<LinearWeights>
       k_b;  // [n_heads] of [kv_lora_rank, nope_dim]: a query's unrotated part into the latent space
-  std::vector<MatrixView> v_b;  // [n_heads] of [v_head_dim, kv_lora_rank]: out of it
+  std::vector<LinearWeights> v_b;  // [n_heads] of [v_head_dim, kv_lora_rank]: out of it
 };
 
 struct LayerWeights {

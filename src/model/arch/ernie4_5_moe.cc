@@ -1,0 +1,31 @@
+#include "model/registry.h"
+
+namespace colibri {
+
+ArchSpec Ernie45MoeSpec() {
+  return {
+      .name = "ernie4_5_moe",
+      .hf_classes = {"Ernie4_5_MoeForCausalLM"},
+      .gguf_architectures = {"ernie4_5-moe"},
+      .default_theta = 500000,
+      .keys =
+          {
+              {Field::kAttentionBias, {"use_bias"}, "", 0},
+              {Field::kTiedEmbeddings, {"tie_word_embeddings"}, "", 1},
+              {Field::kExperts, {"moe_num_experts"}, "expert_count", {}},
+              {Field::kExpertsPerToken, {"moe_k"}, "expert_used_count", {}},
+              {Field::kSharedExperts, {"moe_num_shared_experts"}, "expert_shared_count", 0},
+              {Field::kRenormalizeFloor, {"moe_norm_min"}, "", 1e-12},
+              {Field::kMoeStart, {"moe_layer_start_index"}, "", 1},
+              {Field::kMoeEnd, {"moe_layer_end_index"}, "", -1},
+              {Field::kMoeInterval, {"moe_layer_interval"}, "", 1},
+          },
+      .tensors = {{Role::kSelectionBias, "model.layers.{l}.mlp.moe_statics.e_score_correction_bias",
+                   "blk.{l}.exp_probs_b.bias"}},
+      .attention = {.hf_rope = RopeLayout::kInterleaved, .gguf_rope = RopeLayout::kInterleaved},
+      .router = {.score = RouterScore::kSoftmax, .renormalize = true, .selection_bias = true},
+      .experts = {.layers = MoeLayerRule::kInterval},
+  };
+}
+
+}  // namespace colibri

@@ -1,0 +1,45 @@
+// GLM-4.5, 4.6, 4.7 and their Air variants.
+#include "model/config_reader.h"
+#include "model/registry.h"
+
+namespace colibri {
+namespace {
+
+Status Finish(const ConfigReader& reader, ModelConfig& config) {
+  COLIBRI_ASSIGN_OR_RETURN(const bool use_qk_norm, reader.Flag(Field::kUseQkNorm));
+  const bool has_qk_norm = reader.gguf() ? reader.HasTensor(Role::kQNorm, 0) : use_qk_norm;
+  for (LayerPlan& layer : config.layers) {
+    if (!has_qk_norm) layer.attention.qk_norm = QkNorm::kNone;
+  }
+  return Status();
+}
+
+}  // namespace
+
+ArchSpec Glm4MoeSpec() {
+  return {
+      .name = "glm4_moe",
+      .hf_classes = {"Glm4MoeForCausalLM"},
+      .gguf_architectures = {"glm4moe"},
+      .keys =
+          {
+              {Field::kRotaryFraction,
+               {"rope_parameters.partial_rotary_factor", "partial_rotary_factor"},
+               "",
+               0.5},
+              {Field::kRenormalize, {"norm_topk_prob"}, "expert_weights_norm", 1},
+              {Field::kUseQkNorm, {"use_qk_norm"}, "", 0},
+          },
+      .tensors = {{Role::kFfnNorm, "model.layers.{l}.post_attention_layernorm.weight",
+                   "blk.{l}.post_attention_norm.weight"}},
+      .attention = {.qk_norm = QkNorm::kPerHead, .output_bias = false},
+      .router = {.score = RouterScore::kSigmoid,
+                 .renormalize_epsilon = 1e-20f,
+                 .group_score = GroupScore::kTopTwo,
+                 .selection_bias = true},
+      .experts = {.layers = MoeLayerRule::kLeadingDense},
+      .finish = Finish,
+  };
+}
+
+}  // namespace colibri

@@ -1,0 +1,42 @@
+// The dense families: the same forward pass with layer plans that have no experts.
+#include "format/metadata.h"
+#include "model/registry.h"
+
+namespace colibri {
+
+ArchSpec LlamaSpec() {
+  return {
+      .name = "llama",
+      .hf_classes = {"LlamaForCausalLM"},
+      .gguf_architectures = {"llama"},
+      // The converter orders the rows of q and k for the interleaved rotation.
+      .attention = {.gguf_rope = RopeLayout::kInterleaved},
+      .gguf_when = [](const Metadata& metadata,
+                      const TensorSource&) { return !metadata.Has("llama.expert_count"); },
+  };
+}
+
+ArchSpec Qwen2Spec() {
+  return {
+      .name = "qwen2",
+      .hf_classes = {"Qwen2ForCausalLM"},
+      .gguf_architectures = {"qwen2"},
+      // Biases are part of the architecture: no key speaks of them.
+      .keys = {{Field::kAttentionBias, {}, "", 1},
+               {Field::kSlidingWindow, {"sliding_window"}, "", 4096}},
+      .attention = {.output_bias = false, .window = WindowRule::kLayerTypes},
+  };
+}
+
+ArchSpec Qwen3Spec() {
+  return {
+      .name = "qwen3",
+      .hf_classes = {"Qwen3ForCausalLM"},
+      .gguf_architectures = {"qwen3"},
+      .keys = {{Field::kHeadDim, {"head_dim"}, "attention.key_length", 128},
+               {Field::kSlidingWindow, {"sliding_window"}, "", 4096}},
+      .attention = {.qk_norm = QkNorm::kPerHead, .window = WindowRule::kLayerTypes},
+  };
+}
+
+}  // namespace colibri

@@ -1,0 +1,36 @@
+#include "format/metadata.h"
+#include "model/registry.h"
+
+namespace colibri {
+
+ArchSpec MixtralSpec() {
+  return {
+      .name = "mixtral",
+      .hf_classes = {"MixtralForCausalLM"},
+      .gguf_architectures = {"llama"},  // with expert_count > 0
+      .default_theta = 1000000,
+      .keys =
+          {
+              {Field::kExpertIntermediate, {"intermediate_size"}, "feed_forward_length", {}},
+              {Field::kUseSlidingWindow, {}, "", 1},
+          },
+      .tensors =
+          {
+              {Role::kRouter, "model.layers.{l}.block_sparse_moe.gate.weight",
+               "blk.{l}.ffn_gate_inp.weight"},
+              {Role::kExpertGate, "model.layers.{l}.block_sparse_moe.experts.{e}.w1.weight",
+               "blk.{l}.ffn_gate_exps.weight"},
+              {Role::kExpertUp, "model.layers.{l}.block_sparse_moe.experts.{e}.w3.weight",
+               "blk.{l}.ffn_up_exps.weight"},
+              {Role::kExpertDown, "model.layers.{l}.block_sparse_moe.experts.{e}.w2.weight",
+               "blk.{l}.ffn_down_exps.weight"},
+          },
+      .attention = {.gguf_rope = RopeLayout::kInterleaved, .window = WindowRule::kAllLayers},
+      .router = {.score = RouterScore::kSoftmax, .renormalize = true},
+      .experts = {.layers = MoeLayerRule::kAll},
+      .gguf_when = [](const Metadata& metadata,
+                      const TensorSource&) { return metadata.Has("llama.expert_count"); },
+  };
+}
+
+}  // namespace colibri

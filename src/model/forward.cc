@@ -1,0 +1,368 @@
+#include "model/forward.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "model/linear.h"
+#include "model/mixer/mixer.h"
+#include "model/workspace.h"
+#include "moe/combine.h"
+#include "moe/routing.h"
+
+namespace colibri {
+namespace {
+
+// False for NaN and infinities. A sum of zero times each value is NaN exactly when one of them is
+// not finite.
+bool AllFinite(const float* x, size_t n) {
+  float sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += x[i] * 0.0f;
+  return sum == 0.0f;
+}
+
+}  // namespace
+
+class Forward::Impl {
+ public:
+  Impl(const Model& model, ExecutionContext& context, Workspace workspace)
+      : model_(model),
+        config_(model.config()),
+        context_(context),
+        kernels_(context.kernels),
+        w_(std::move(workspace)) {
+    for (const RopeSpec& rope : config_.ropes) {
+      frequencies_.push_back(RopeInverseFrequencies(rope, w_.max_context));
+      rope_factor_.push_back(RopeAttentionFactor(rope, w_.max_context));
+    }
+  }
+
+  void Step(const Batch& batch, const KvStorage& kv, const ForwardOutput& output);
+  const ForwardStats& stats() const { return stats_; }
+
+ private:
+  void CheckBatch(const Batch& batch, const ForwardOutput& output) const;
+  void LocateTokens(const Batch& batch);
+  void Embed(const Batch& batch);
+  void ComputeRotations(int32_t n_tokens);
+  const float* Rotation(int32_t rope, int32_t n_tokens) const;
+  void Normalize(const NormWeights& norm, int32_t n_tokens);
+  void Norm(const NormWeights& norm, const float* x, float* out) const;
+  void Mix(const Batch& batch, const KvStorage& kv, size_t layer);
+  void FeedForwardDense(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
+  void FeedForwardMoe(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
+  void RouteTokens(const RouterSpec& router, const MoeWeights& weights, int32_t n_tokens);
+  void GroupByExpert(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens);
+  void CombineExperts(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens);
+  void AddToResidual(int32_t n_tokens);
+  void NoteFailures(int32_t layer, int32_t n_tokens, const ForwardOutput& output);
+  void ComputeLogits(const Batch& batch, const ForwardOutput& output);
+  void KeepHidden(size_t index, const float* rows, int32_t n_tokens,
+                  const ForwardOutput& output) const;
+
+  size_t hidden() const { return static_cast<size_t>(config_.hidden); }
+  float* RowOf(float* rows, int32_t token) const {
+    return rows + static_cast<size_t>(token) * hidden();
+  }
+
+  const Model& model_;
+  const ModelConfig& config_;
+  ExecutionContext& context_;
+  const KernelTable& kernels_;
+  Workspace w_;
+  std::vector<std::vector<float>> frequencies_;  // [n_ropes, pairs]
+  std::vector<float> rope_factor_;               // [n_ropes]
+  ForwardStats stats_;
+};
+
+void Forward::Impl::Step(const Batch& batch, const KvStorage& kv, const ForwardOutput& output) {
+  CheckBatch(batch, output);
+  const auto n_tokens = static_cast<int32_t>(batch.tokens.size());
+  LocateTokens(batch);
+  std::fill(output.failed_layer.begin(), output.failed_layer.end(), -1);
+  Embed(batch);
+  ComputeRotations(n_tokens);
+  KeepHidden(0, w_.residual, n_tokens, output);
+  for (size_t l = 0; l < config_.layers.size(); ++l) {
+    const LayerPlan& plan = config_.layers[l];
+    const LayerWeights& weights = model_.weights().layers[l];
+    Normalize(weights.attention_norm, n_tokens);
+    Mix(batch, kv, l);
+    AddToResidual(n_tokens);
+    Normalize(weights.ffn_norm, n_tokens);
+    if (plan.ffn.is_moe()) {
+      FeedForwardMoe(plan, weights, n_tokens);
+    } else {
+      FeedForwardDense(plan, weights, n_tokens);
+    }
+    AddToResidual(n_tokens);
+    NoteFailures(static_cast<int32_t>(l), n_tokens, output);
+    if (l + 1 < config_.layers.size()) KeepHidden(l + 1, w_.residual, n_tokens, output);
+  }
+  ComputeLogits(batch, output);
+}
+
+void Forward::Impl::CheckBatch(const Batch& batch, const ForwardOutput& output) const {
+  const auto n_tokens = static_cast<int64_t>(batch.tokens.size());
+  COLIBRI_CHECK(n_tokens > 0 && n_tokens <= w_.max_tokens);
+  int64_t in_slices = 0;
+  for (const SequenceSlice& slice : batch.slices) {
+    COLIBRI_CHECK(slice.n_tokens > 0 && slice.position >= 0);
+    const int64_t end = static_cast<int64_t>(slice.position) + slice.n_tokens;
+    COLIBRI_CHECK(end <= w_.max_context &&
+                  end <= static_cast<int64_t>(slice.pages.size()) * kPageTokens);
+    in_slices += slice.n_tokens;
+  }
+  COLIBRI_CHECK(in_slices == n_tokens && output.failed_layer.size() == batch.slices.size());
+  for (const int32_t token : batch.tokens) COLIBRI_CHECK(token >= 0 && token < config_.vocab_size);
+  for (const int32_t row : batch.logit_rows) COLIBRI_CHECK(row >= 0 && row < n_tokens);
+  COLIBRI_CHECK(output.logits.size() ==
+                batch.logit_rows.size() * static_cast<size_t>(config_.vocab_size));
+  COLIBRI_CHECK(output.layer_hidden.empty() ||
+                output.layer_hidden.size() ==
+                    (config_.layers.size() + 1) * static_cast<size_t>(n_tokens) * hidden());
+}
+
+void Forward::Impl::LocateTokens(const Batch& batch) {
+  int32_t row = 0;
+  for (size_t s = 0; s < batch.slices.size(); ++s) {
+    for (int32_t i = 0; i < batch.slices[s].n_tokens; ++i, ++row) {
+      w_.slice[row] = static_cast<int32_t>(s);
+      w_.position[row] = batch.slices[s].position + i;
+      w_.not_finite[row] = 0;
+    }
+  }
+}
+
+void Forward::Impl::Embed(const Batch& batch) {
+  const MatrixView& table = model_.weights().embedding;
+  ForEachToken(context_.pool, static_cast<int32_t>(batch.tokens.size()), [&](int32_t t, int) {
+    float* row = RowOf(w_.residual, t);
+    kernels_.decode[static_cast<size_t>(table.dtype)](
+        table.row(batch.tokens[static_cast<size_t>(t)]), row, hidden());
+    if (config_.embedding_scale == 1.0f) return;
+    for (size_t i = 0; i < hidden(); ++i) row[i] *= config_.embedding_scale;
+  });
+}
+
+const float* Forward::Impl::Rotation(int32_t rope, int32_t n_tokens) const {
+  const float* at = w_.cos_sin;
+  for (int32_t r = 0; r < rope; ++r)
+    at += static_cast<size_t>(n_tokens) * 2 * frequencies_[static_cast<size_t>(r)].size();
+  return at;
+}
+
+void Forward::Impl::ComputeRotations(int32_t n_tokens) {
+  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) {
+    float* at = w_.cos_sin;
+    for (size_t r = 0; r < frequencies_.size(); ++r) {
+      const size_t pairs = frequencies_[r].size();
+      float* cos = at + static_cast<size_t>(t) * 2 * pairs;
+      RopeCosSin(frequencies_[r], rope_factor_[r], w_.position[t], cos, cos + pairs);
+      at += static_cast<size_t>(n_tokens) * 2 * pairs;
+    }
+  });
+}
+
+void Forward::Impl::Norm(const NormWeights& norm, const float* x, float* out) const {
+  if (config_.norm == NormKind::kLayer) {
+    kernels_.layer_norm(x, norm.weight, norm.bias, config_.norm_eps, hidden(), out);
+  } else {
+    kernels_.rms_norm(x, norm.weight, config_.norm_eps, hidden(), out);
+  }
+}
+
+void Forward::Impl::Normalize(const NormWeights& norm, int32_t n_tokens) {
+  ForEachToken(context_.pool, n_tokens,
+               [&](int32_t t, int) { Norm(norm, RowOf(w_.residual, t), RowOf(w_.normed, t)); });
+}
+
+void Forward::Impl::Mix(const Batch& batch, const KvStorage& kv, size_t layer) {
+  const AttentionPlan& plan = config_.layers[layer].attention;
+  const auto rope = static_cast<size_t>(std::max(plan.rope, 0));
+  const bool turns = plan.rope >= 0;
+  const MixerCall call{
+      batch,
+      kv,
+      model_.kv_layout().page_floats,
+      plan,
+      model_.weights().layers[layer].attention,
+      model_.kv_layout().layers[layer],
+      turns ? config_.ropes[rope].layout : RopeLayout::kHalf,
+      turns ? static_cast<int32_t>(frequencies_[rope].size()) : 0,
+      turns ? Rotation(plan.rope, static_cast<int32_t>(batch.tokens.size())) : nullptr,
+      config_.norm_eps,
+      config_.hidden};
+  switch (plan.kind) {
+    case MixerKind::kGqa:
+      return MixGqa(context_, call, w_);
+    case MixerKind::kMla:
+      return MixMla(context_, call, w_);
+  }
+}
+
+void Forward::Impl::FeedForwardDense(const LayerPlan& plan, const LayerWeights& weights,
+                                     int32_t n_tokens) {
+  const std::array<ExpertGroup, 1> group = {{{&weights.ffn, nullptr, n_tokens, 0}}};
+  const auto width = static_cast<size_t>(plan.ffn.dense_intermediate);
+  ExpertGateUp(kernels_, context_.pool, group, plan.ffn.activation, w_.normed, hidden(), w_.gated,
+               width, w_.matmul, w_.up);
+  ExpertDown(kernels_, context_.pool, group, w_.gated, width, w_.block_out, hidden(), w_.matmul);
+}
+
+void Forward::Impl::FeedForwardMoe(const LayerPlan& plan, const LayerWeights& weights,
+                                   int32_t n_tokens) {
+  const FfnPlan& ffn = plan.ffn;
+  const MoeWeights& moe = weights.moe;
+  const auto width =
+      static_cast<size_t>(std::max(ffn.expert_intermediate, ffn.shared_intermediate));
+  RouteTokens(ffn.router, moe, n_tokens);  // [n_tokens, k] experts and weights
+  GroupByExpert(ffn, moe,
+                n_tokens);  // slots ordered by expert; the shared expert's rows behind them
+  ExpertGateUp(kernels_, context_.pool, w_.groups, ffn.activation, w_.normed, hidden(), w_.gated,
+               width, w_.matmul, w_.up);
+  ExpertDown(kernels_, context_.pool, w_.groups, w_.gated, width, w_.expert_out, hidden(),
+             w_.matmul);
+  CombineExperts(ffn, moe, n_tokens);  // [n_tokens, hidden]
+}
+
+void Forward::Impl::RouteTokens(const RouterSpec& router, const MoeWeights& weights,
+                                int32_t n_tokens) {
+  const auto n_experts = static_cast<size_t>(router.n_experts),
+             k = static_cast<size_t>(router.n_selected);
+  const LinearWeights logits{weights.router, weights.router_bias};
+  const LinearWeights gate{weights.shared_gate, nullptr};
+  const std::array<LinearJob, 2> jobs = {{
+      {&logits, w_.normed, hidden(), nullptr, w_.router_logits, n_experts},
+      {&gate, w_.normed, hidden(), nullptr, w_.shared_scale, 1},
+  }};
+  const size_t n_jobs = weights.shared_gate.empty() ? 1 : 2;
+  ComputeLinear(context_, std::span(jobs).first(n_jobs), n_tokens, w_.matmul);
+  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int thread) {
+    const auto row = static_cast<size_t>(t);
+    const bool routed =
+        RouteToken(router, w_.router_logits + row * n_experts, weights.selection_bias,
+                   w_.router.of(thread), w_.expert + row * k, w_.weight + row * k);
+    if (!routed) w_.not_finite[t] = 1;
+  });
+}
+
+void Forward::Impl::GroupByExpert(const FfnPlan& plan, const MoeWeights& weights,
+                                  int32_t n_tokens) {
+  const int32_t k = plan.router.n_selected;
+  w_.plan.Build({w_.expert, static_cast<size_t>(n_tokens) * static_cast<size_t>(k)}, n_tokens, k,
+                plan.router.n_experts);
+  w_.groups.clear();
+  for (const int32_t e : w_.plan.active_experts()) {
+    const int32_t first = w_.plan.first_slot(e);
+    w_.groups.push_back({&weights.experts[static_cast<size_t>(e)],
+                         w_.plan.token_of_slot().data() + first, w_.plan.n_tokens(e), first});
+  }
+  constexpr uint64_t kMatrices = 3;
+  stats_.expert_calls += kMatrices * w_.groups.size();
+  stats_.expert_calls_per_token +=
+      kMatrices * static_cast<uint64_t>(n_tokens) * static_cast<uint64_t>(k);
+  if (plan.shared_intermediate > 0)
+    w_.groups.push_back({&weights.shared, nullptr, n_tokens, n_tokens * k});
+}
+
+void Forward::Impl::CombineExperts(const FfnPlan& plan, const MoeWeights& weights,
+                                   int32_t n_tokens) {
+  const auto k = static_cast<size_t>(plan.router.n_selected);
+  const int32_t* slots = w_.plan.slot_of_choice().data();
+  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) {
+    const auto row = static_cast<size_t>(t);
+    float* out = RowOf(w_.block_out, t);
+    Combine(kernels_, slots + row * k, w_.weight + row * k, plan.router.n_selected, w_.expert_out,
+            hidden(), hidden(), out);
+    if (plan.shared_intermediate == 0) return;
+    const float scale =
+        weights.shared_gate.empty() ? 1.0f : 1.0f / (1.0f + std::exp(-w_.shared_scale[t]));
+    kernels_.axpy(scale, w_.expert_out + (static_cast<size_t>(n_tokens) * k + row) * hidden(),
+                  hidden(), out);
+  });
+}
+
+void Forward::Impl::AddToResidual(int32_t n_tokens) {
+  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) {
+    float* residual = RowOf(w_.residual, t);
+    kernels_.axpy(config_.residual_scale, RowOf(w_.block_out, t), hidden(), residual);
+    if (!AllFinite(residual, hidden())) w_.not_finite[t] = 1;
+    // A failed token goes on as zeros: its slice is told, and nothing that it touches can be
+    // harmed.
+    if (w_.not_finite[t] != 0) std::fill_n(residual, hidden(), 0.0f);
+  });
+}
+
+void Forward::Impl::NoteFailures(int32_t layer, int32_t n_tokens, const ForwardOutput& output) {
+  if (std::memchr(w_.not_finite, 1, static_cast<size_t>(n_tokens)) == nullptr) return;
+  for (int32_t t = 0; t < n_tokens; ++t) {
+    int32_t& failed = output.failed_layer[static_cast<size_t>(w_.slice[t])];
+    if (w_.not_finite[t] != 0 && failed < 0) failed = layer;
+  }
+}
+
+void Forward::Impl::ComputeLogits(const Batch& batch, const ForwardOutput& output) {
+  const auto n_tokens = static_cast<int32_t>(batch.tokens.size());
+  const auto n_rows = static_cast<int32_t>(batch.logit_rows.size());
+  const NormWeights& norm = model_.weights().final_norm;
+  if (!output.layer_hidden.empty()) {
+    Normalize(norm, n_tokens);
+    KeepHidden(config_.layers.size(), w_.normed, n_tokens, output);
+  } else {
+    ForEachToken(context_.pool, n_rows, [&](int32_t r, int) {
+      const int32_t t = batch.logit_rows[static_cast<size_t>(r)];
+      Norm(norm, RowOf(w_.residual, t), RowOf(w_.normed, t));
+    });
+  }
+  if (n_rows == 0) return;
+  const auto vocab = static_cast<size_t>(config_.vocab_size);
+  const std::array<LinearJob, 1> head = {{{&model_.weights().head, w_.normed, hidden(),
+                                           batch.logit_rows.data(), output.logits.data(), vocab}}};
+  ComputeLinear(context_, head, n_rows, w_.matmul);
+  ForEachToken(context_.pool, n_rows, [&](int32_t r, int) {
+    float* logits = output.logits.data() + static_cast<size_t>(r) * vocab;
+    if (config_.logit_scale != 1.0f) {
+      for (size_t i = 0; i < vocab; ++i) logits[i] *= config_.logit_scale;
+    }
+    if (!AllFinite(logits, vocab)) w_.not_finite[batch.logit_rows[static_cast<size_t>(r)]] = 1;
+  });
+  NoteFailures(config_.n_layers, n_tokens, output);
+}
+
+void Forward::Impl::KeepHidden(size_t index, const float* rows, int32_t n_tokens,
+                               const ForwardOutput& output) const {
+  if (output.layer_hidden.empty()) return;
+  const size_t n = static_cast<size_t>(n_tokens) * hidden();
+  std::copy_n(rows, n, output.layer_hidden.data() + index * n);
+}
+
+Result<std::unique_ptr<Forward>> Forward::Create(const Model& model, ExecutionContext& context,
+                                                 int32_t max_tokens, int32_t max_context) {
+  COLIBRI_CHECK(max_tokens > 0 && max_context > 0);
+  COLIBRI_ASSIGN_OR_RETURN(
+      Workspace workspace,
+      MakeWorkspace(model.config(), context.pool.n_threads(), max_tokens, max_context));
+  return std::unique_ptr<Forward>(
+      new Forward(std::make_unique<Impl>(model, context, std::move(workspace))));
+}
+
+Forward::Forward(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+}
+Forward::~Forward() = default;
+
+void Forward::Step(const Batch& batch, const KvStorage& kv, const ForwardOutput& output) {
+  impl_->Step(batch, kv, output);
+}
+const ForwardStats& Forward::stats() const {
+  return impl_->stats();
+}
+
+uint64_t Forward::ScratchBytes(const ModelConfig& config, int n_threads, int32_t max_tokens,
+                               int32_t max_context) {
+  return WorkspaceBytes(config, n_threads, max_tokens, max_context);
+}
+
+}  // namespace colibri

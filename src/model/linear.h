@@ -1,0 +1,39 @@
+// model/linear.h - matrices over all tokens of a step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "model/execution_context.h"
+#include "model/weights.h"
+#include "moe/expert_gemm.h"
+
+namespace colibri {
+
+// out[t][r] = weights row r . x[t] (+ bias)
+struct LinearJob {
+  const LinearWeights* weights = nullptr;
+  const float* x = nullptr;  // rows of x_stride floats
+  size_t x_stride = 0;
+  const int32_t* x_rows = nullptr;  // [n_tokens] which rows; null: 0, 1, ...
+  float* out = nullptr;             // rows of out_stride floats
+  size_t out_stride = 0;
+};
+
+// Computes all jobs for n_tokens tokens: their panels of rows stand in one queue over all threads.
+void ComputeLinear(ExecutionContext& context, std::span<const LinearJob> jobs, int32_t n_tokens,
+                   MatMulScratch scratch);
+
+// Calls fn(token, thread) for each token, in runs over all threads.
+template <typename F>
+void ForEachToken(ThreadPool& pool, int32_t n_tokens, F&& fn) {
+  // Runs long enough that handing them out costs nothing beside the work, short enough that all
+  // threads have some.
+  const int32_t run = n_tokens < 4 * pool.n_threads() ? 1 : 4;
+  pool.ParallelFor((n_tokens + run - 1) / run, [&](int64_t task, int thread) {
+    const auto first = static_cast<int32_t>(task) * run;
+    for (int32_t t = first; t < first + run && t < n_tokens; ++t) fn(t, thread);
+  });
+}
+
+}  // namespace colibri

@@ -1,0 +1,263 @@
+#include "model/weight_loader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "base/strings.h"
+#include "tensor/dequantize.h"
+
+namespace colibri {
+namespace {
+
+constexpr uint64_t kAlignment = 64;
+// A copy is cut into reads of this size, so that several threads keep the disk busy.
+constexpr uint64_t kReadBytes = 8u << 20;
+// Progress is told after about this much.
+constexpr uint64_t kStrideBytes = 256u << 20;
+
+uint64_t AlignUp(uint64_t n) {
+  return (n + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// Copies element (r, c) from c * column_step + r * row_step, for elements of the size of T.
+template <typename T>
+void Gather(const uint8_t* source, uint64_t rows, uint64_t cols, uint64_t row_step,
+            uint64_t column_step, uint8_t* out) {
+  for (uint64_t r = 0; r < rows; ++r) {
+    for (uint64_t c = 0; c < cols; ++c) {
+      std::memcpy(out + (r * cols + c) * sizeof(T),
+                  source + (c * column_step + r * row_step) * sizeof(T), sizeof(T));
+    }
+  }
+}
+
+// Hugging Face's mxfp4 stores neighbours in one byte; GGUF's block stores elements i and i + 16 in
+// byte i, behind the shared exponent.
+void PackMxfp4Block(const uint8_t* pairs, uint8_t scale, uint8_t* out) {
+  out[0] = scale;
+  const auto nibble = [&](int i) {
+    return static_cast<uint8_t>((pairs[i / 2] >> (i % 2 * 4)) & 15);
+  };
+  for (int i = 0; i < 16; ++i) out[1 + i] = static_cast<uint8_t>(nibble(i) | (nibble(i + 16) << 4));
+}
+
+}  // namespace
+
+Result<const TensorInfo*> WeightLoader::Take(const std::string& name,
+                                             const std::vector<uint64_t>& shape) {
+  const TensorInfo* tensor = name.empty() ? nullptr : reader_.tensors().Find(name);
+  if (tensor == nullptr) {
+    return NotFound(StrCat(reader_.metadata().origin(), ": tensor ", name, " ", ShapeString(shape),
+                           " is missing; family ", reader_.spec().name, " needs it"));
+  }
+  // ERNIE stores a leading dimension of 1; nothing else differs by those.
+  std::vector<uint64_t> actual = tensor->shape;
+  while (actual.size() > shape.size() && actual.front() == 1) actual.erase(actual.begin());
+  if (actual != shape) {
+    return CorruptData(StrCat("tensor ", name, " of ", reader_.tensors().files()[tensor->file],
+                              " has shape ", ShapeString(tensor->shape),
+                              ", the configuration asks for ", ShapeString(shape)));
+  }
+  used_.insert(tensor);
+  return tensor;
+}
+
+void WeightLoader::Push(Request request) {
+  request.offset = total_bytes_;
+  total_bytes_ += AlignUp(request.bytes);
+  requests_.push_back(request);
+}
+
+Status WeightLoader::AddMatrix(const TensorInfo& tensor, uint64_t first_row, int64_t rows,
+                               int64_t cols, MatrixView& out) {
+  const DTypeInfo& info = GetDTypeInfo(tensor.dtype);
+  const std::optional<uint64_t> row_bytes = DTypeBytes(tensor.dtype, static_cast<uint64_t>(cols));
+  if (!info.is_weight || !row_bytes) {
+    return Unsupported(StrCat("tensor ", tensor.name, ": rows of ", cols, " elements of type ",
+                              info.name, " cannot be weights"));
+  }
+  out = {tensor.dtype, static_cast<int32_t>(rows), static_cast<int32_t>(cols), *row_bytes, nullptr};
+  Request request;
+  request.source = &tensor;
+  request.source_offset = first_row * *row_bytes;
+  request.source_bytes = request.bytes = static_cast<uint64_t>(rows) * *row_bytes;
+  request.dtype = tensor.dtype;
+  request.slot = &out.data;
+  Push(request);
+  return Status();
+}
+
+Status WeightLoader::TakeMatrix(const std::string& name, int64_t rows, int64_t cols,
+                                MatrixView& out) {
+  COLIBRI_ASSIGN_OR_RETURN(const TensorInfo* tensor,
+                           Take(name, {static_cast<uint64_t>(rows), static_cast<uint64_t>(cols)}));
+  return AddMatrix(*tensor, 0, rows, cols, out);
+}
+
+Status WeightLoader::AddGathered(const TensorInfo& tensor, uint64_t first, uint64_t n_source,
+                                 int64_t rows, int64_t cols, uint64_t row_step,
+                                 uint64_t column_step, MatrixView& out) {
+  const DTypeInfo& info = GetDTypeInfo(tensor.dtype);
+  if (!info.is_weight)
+    return Unsupported(StrCat("tensor ", tensor.name, ": type ", info.name, " cannot be weights"));
+  // Blocks cannot be turned round: they become float32.
+  const bool plain = info.block_elements == 1 && (info.block_bytes == 2 || info.block_bytes == 4);
+  const DType dtype = plain ? tensor.dtype : DType::kF32;
+  if (first % info.block_elements != 0 || n_source % info.block_elements != 0) {
+    return Unsupported(StrCat("tensor ", tensor.name, ": blocks of type ", info.name,
+                              " cross the parts it must be cut into"));
+  }
+  const uint64_t row_bytes = *DTypeBytes(dtype, static_cast<uint64_t>(cols));
+  out = {dtype, static_cast<int32_t>(rows), static_cast<int32_t>(cols), row_bytes, nullptr};
+  Request request;
+  request.source = &tensor;
+  request.source_offset = first / info.block_elements * info.block_bytes;
+  request.source_bytes = n_source / info.block_elements * info.block_bytes;
+  request.transform = Transform::kGather;
+  request.rows = static_cast<uint64_t>(rows);
+  request.cols = static_cast<uint64_t>(cols);
+  request.row_step = row_step;
+  request.column_step = column_step;
+  request.dtype = dtype;
+  request.bytes = static_cast<uint64_t>(rows) * row_bytes;
+  request.slot = &out.data;
+  Push(request);
+  return Status();
+}
+
+Status WeightLoader::AddVector(const TensorInfo& tensor, uint64_t first, uint64_t n, uint64_t step,
+                               const float*& out) {
+  const DTypeInfo& info = GetDTypeInfo(tensor.dtype);
+  const uint64_t n_source = (n - 1) * step + 1;
+  if (!info.is_weight || info.block_elements != 1) {
+    return Unsupported(
+        StrCat("tensor ", tensor.name, " must be of a plain floating-point type, is ", info.name));
+  }
+  Request request;
+  request.source = &tensor;
+  request.source_offset = first * info.block_bytes;
+  request.source_bytes = n_source * info.block_bytes;
+  request.transform = Transform::kToFloat;
+  request.rows = n;
+  request.row_step = step;
+  request.bytes = n * sizeof(float);
+  static_assert(sizeof(const float*) == sizeof(const uint8_t*));
+  request.slot = reinterpret_cast<const uint8_t**>(&out);
+  Push(request);
+  return Status();
+}
+
+Status WeightLoader::TakeVector(const std::string& name, int64_t n, const float*& out) {
+  COLIBRI_ASSIGN_OR_RETURN(const TensorInfo* tensor, Take(name, {static_cast<uint64_t>(n)}));
+  return AddVector(*tensor, 0, static_cast<uint64_t>(n), 1, out);
+}
+
+Status WeightLoader::TakeBias(const std::string& weight_name, int64_t n, bool required,
+                              const float*& out) {
+  constexpr std::string_view kWeight = ".weight";
+  if (weight_name.size() < kWeight.size() ||
+      weight_name.substr(weight_name.size() - kWeight.size()) != kWeight)
+    return Status();
+  const std::string name = weight_name.substr(0, weight_name.size() - kWeight.size()) + ".bias";
+  if (!required && reader_.tensors().Find(name) == nullptr) return Status();
+  return TakeVector(name, n, out);
+}
+
+Status WeightLoader::TakeLinear(const std::string& name, int64_t rows, int64_t cols,
+                                bool bias_required, LinearWeights& out) {
+  COLIBRI_RETURN_IF_ERROR(TakeMatrix(name, rows, cols, out.matrix));
+  return TakeBias(name, rows, bias_required, out.bias);
+}
+
+Status WeightLoader::TakeNorm(const std::string& name, int64_t n, NormKind kind, NormWeights& out) {
+  COLIBRI_RETURN_IF_ERROR(TakeVector(name, n, out.weight));
+  return TakeBias(name, n, kind == NormKind::kLayer, out.bias);
+}
+
+Status WeightLoader::Run(const Request& request, uint64_t begin, uint64_t end,
+                         uint8_t* arena) const {
+  const TensorSource& tensors = reader_.tensors();
+  uint8_t* out = arena + request.offset;
+  if (request.transform == Transform::kCopy) {
+    return tensors.Read(*request.source, request.source_offset + begin, {out + begin, end - begin});
+  }
+  std::vector<uint8_t> source(request.source_bytes);
+  COLIBRI_RETURN_IF_ERROR(tensors.Read(*request.source, request.source_offset, source));
+  const DTypeInfo& info = GetDTypeInfo(request.source->dtype);
+  if (request.transform == Transform::kMxfp4) {
+    const uint64_t blocks = request.cols / 32;
+    std::vector<uint8_t> scales(((request.rows - 1) * request.row_step + 1) * blocks);
+    COLIBRI_RETURN_IF_ERROR(tensors.Read(*request.scales, request.scales_offset, scales));
+    for (uint64_t r = 0; r < request.rows; ++r) {
+      for (uint64_t b = 0; b < blocks; ++b) {
+        const uint64_t at = r * request.row_step * blocks + b;
+        PackMxfp4Block(&source[at * 16], scales[at], out + (r * blocks + b) * 17);
+      }
+    }
+    return Status();
+  }
+  std::vector<float> decoded;
+  const uint8_t* elements = source.data();
+  if (request.transform == Transform::kToFloat || request.dtype != request.source->dtype) {
+    decoded.resize(source.size() / info.block_bytes * info.block_elements);
+    DequantizeReference(request.source->dtype, source.data(), decoded.data(), decoded.size());
+    elements = reinterpret_cast<const uint8_t*>(decoded.data());
+  }
+  if (request.transform == Transform::kToFloat) {
+    Gather<float>(elements, request.rows, 1, request.row_step, 1, out);
+  } else if (*DTypeBytes(request.dtype, 1) == 2) {
+    Gather<uint16_t>(elements, request.rows, request.cols, request.row_step, request.column_step,
+                     out);
+  } else {
+    Gather<float>(elements, request.rows, request.cols, request.row_step, request.column_step, out);
+  }
+  return Status();
+}
+
+Result<Arena> WeightLoader::Load(ThreadPool& pool,
+                                 const std::function<void(uint64_t, uint64_t)>& progress) {
+  COLIBRI_ASSIGN_OR_RETURN(Arena arena, Arena::Create(std::max<uint64_t>(total_bytes_, 1)));
+  uint8_t* base = arena.Allocate(total_bytes_, kAlignment);
+  COLIBRI_CHECK(base != nullptr || total_bytes_ == 0);
+
+  struct Job {
+    const Request* request;
+    uint64_t begin, end;
+  };
+  std::vector<Job> jobs;
+  for (const Request& request : requests_) {
+    const bool cut = request.transform == Transform::kCopy;
+    for (uint64_t at = 0; at < request.bytes; at += cut ? kReadBytes : request.bytes) {
+      jobs.push_back(
+          {&request, at, cut ? std::min(at + kReadBytes, request.bytes) : request.bytes});
+    }
+  }
+  std::mutex mutex;
+  Status failure;
+  uint64_t done = 0;
+  for (size_t first = 0; first < jobs.size();) {
+    size_t last = first;
+    uint64_t bytes = 0;
+    while (last < jobs.size() && bytes < kStrideBytes) {
+      bytes += jobs[last].end - jobs[last].begin;
+      ++last;
+    }
+    pool.ParallelFor(static_cast<int64_t>(last - first), [&](int64_t task, int) {
+      const Job& job = jobs[first + static_cast<size_t>(task)];
+      Status status = Run(*job.request, job.begin, job.end, base);
+      if (status.ok()) return;
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (failure.ok()) failure = std::move(status);
+    });
+    if (!failure.ok()) return failure;
+    done += bytes;
+    first = last;
+    if (progress) progress(done, total_bytes_);
+  }
+  for (const Request& request : requests_) *request.slot = base + request.offset;
+  return arena;
+}
+
+}  // namespace colibri

@@ -1,0 +1,100 @@
+// model/weight_loader.h - finds the tensors of a model, checks their shapes and brings them into
+// memory.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "base/status.h"
+#include "memory/arena.h"
+#include "model/config.h"
+#include "model/config_reader.h"
+#include "model/weights.h"
+#include "platform/thread_pool.h"
+
+namespace colibri {
+
+// Two steps: Plan finds every tensor, checks it and decides where in one arena it will lie; Load
+// reads all of them, in parallel, each byte once.
+class WeightLoader {
+ public:
+  explicit WeightLoader(const ConfigReader& reader) : reader_(reader) {}
+
+  // Fills the views' shapes and types in `weights` (their data stays null until Load). Errors name
+  // the tensor that is missing, has the wrong shape or is used by no rule of the family. `weights`
+  // must keep its address until Load has run.
+  Status Plan(const ModelConfig& config, ModelWeights& weights);
+
+  // Memory that Load will take.
+  uint64_t total_bytes() const { return total_bytes_; }
+
+  // Reads all weights into a new arena. `progress` as in LoadOptions.
+  Result<Arena> Load(ThreadPool& pool, const std::function<void(uint64_t, uint64_t)>& progress);
+
+ private:
+  enum class Transform : uint8_t {
+    kCopy,     // bytes as they are
+    kToFloat,  // decoded to float32
+    kGather,   // element (r, c) of the destination is element c * column_step + r * row_step of the
+               // source
+    kMxfp4,    // blocks and scales in two tensors into GGUF's blocks (gpt-oss folders)
+  };
+  struct Request {
+    const TensorInfo* source = nullptr;
+    uint64_t source_offset = 0;  // bytes into the tensor
+    uint64_t source_bytes = 0;
+    Transform transform = Transform::kCopy;
+    uint64_t rows = 0, cols = 0;  // of the destination: kGather, kMxfp4
+    uint64_t row_step = 0,
+             column_step = 0;  // kGather, in elements; kMxfp4: row_step in rows of the source
+    const TensorInfo* scales = nullptr;  // kMxfp4
+    uint64_t scales_offset = 0;
+    DType dtype = DType::kF32;  // of the destination
+    uint64_t bytes = 0;         // of the destination
+    uint64_t offset = 0;        // of the destination in the arena
+    const uint8_t** slot = nullptr;
+  };
+
+  Status PlanModel(const ModelConfig& config, ModelWeights& weights);
+  Status PlanAttention(const ModelConfig& config, int32_t layer, AttentionWeights& weights);
+  Status PlanLatentAttention(const ModelConfig& config, int32_t layer, AttentionWeights& weights);
+  Status PlanDense(const ModelConfig& config, int32_t layer, FfnWeights& weights);
+  Status PlanMoe(const ModelConfig& config, int32_t layer, MoeWeights& weights);
+  Status PlanExperts(const ModelConfig& config, int32_t layer, MoeWeights& weights);
+  Status PlanFusedExperts(const ModelConfig& config, int32_t layer, MoeWeights& weights);
+  Status PlanMxfp4Experts(const ModelConfig& config, int32_t layer, MoeWeights& weights);
+  Status CheckAllUsed(const ModelConfig& config);
+
+  // The tensor of that name with exactly this shape, marked as used; NotFound or CorruptData.
+  Result<const TensorInfo*> Take(const std::string& name, const std::vector<uint64_t>& shape);
+  // A matrix [rows, cols] that begins at row first_row of a tensor of the given shape.
+  Status TakeMatrix(const std::string& name, int64_t rows, int64_t cols, MatrixView& out);
+  Status AddMatrix(const TensorInfo& tensor, uint64_t first_row, int64_t rows, int64_t cols,
+                   MatrixView& out);
+  // A matrix whose elements stand elsewhere: see Transform::kGather. `first` counts elements.
+  Status AddGathered(const TensorInfo& tensor, uint64_t first, uint64_t n_source, int64_t rows,
+                     int64_t cols, uint64_t row_step, uint64_t column_step, MatrixView& out);
+  // n float32 that begin at element `first` and stand `step` apart.
+  Status AddVector(const TensorInfo& tensor, uint64_t first, uint64_t n, uint64_t step,
+                   const float*& out);
+  Status TakeVector(const std::string& name, int64_t n, const float*& out);
+  // The vector beside a matrix: its name with "bias" in place of "weight"; null when the file has
+  // none.
+  Status TakeBias(const std::string& weight_name, int64_t n, bool required, const float*& out);
+  Status TakeLinear(const std::string& name, int64_t rows, int64_t cols, bool bias_required,
+                    LinearWeights& out);
+  Status TakeNorm(const std::string& name, int64_t n, NormKind kind, NormWeights& out);
+  void Push(Request request);
+  Status Run(const Request& request, uint64_t begin, uint64_t end, uint8_t* arena) const;
+
+  const ConfigReader& reader_;
+  bool attention_bias_ = false;
+  std::vector<Request> requests_;
+  std::unordered_set<const TensorInfo*> used_;
+  uint64_t total_bytes_ = 0;
+};
+
+}  // namespace colibri

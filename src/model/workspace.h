@@ -1,0 +1,71 @@
+// model/workspace.h - the buffers of a step, taken once for the largest batch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "memory/arena.h"
+#include "model/forward.h"
+#include "model/linear.h"
+#include "moe/dispatch.h"
+#include "moe/expert_gemm.h"
+
+namespace colibri {
+
+// Sizes of a model's widest layer, in floats a token.
+struct BufferSizes {
+  uint64_t q = 0, kv = 0, q_latent = 0, q_absorbed = 0, attention = 0, latent_out = 0;
+  uint64_t experts = 0, slots = 0, gated = 0;  // gated: the widest intermediate
+  uint64_t matmul_k = 0;                       // longest row of a matrix
+  uint64_t query_group = 0;                    // query heads that share a key-value head
+};
+BufferSizes MeasureBuffers(const ModelConfig& config);
+
+// All of it lies in one arena. Rows of a buffer are its widest layer's; a layer uses as much of
+// them as it needs.
+struct Workspace {
+  Arena arena;
+  int32_t max_tokens = 0;
+  int32_t max_context = 0;
+  BufferSizes sizes;
+
+  float* residual = nullptr;  // [max_tokens, hidden]
+  float* normed = nullptr;    // [max_tokens, hidden]
+  float* q = nullptr;         // [max_tokens, sizes.q]
+  float* kv = nullptr;  // [max_tokens, sizes.kv]         keys, values behind them; or the latent
+                        // and its rotary part
+  float* q_latent = nullptr;    // [max_tokens, sizes.q_latent]   queries' low-rank form
+  float* q_absorbed = nullptr;  // [max_tokens, sizes.q_absorbed] queries in the latent space
+  float* attention = nullptr;   // [max_tokens, sizes.attention]  heads' outputs
+  float* latent_out = nullptr;  // [max_tokens, sizes.latent_out] the same before v_b
+  float* block_out = nullptr;  // [max_tokens, hidden]           what attention or feed-forward adds
+  float* router_logits = nullptr;  // [max_tokens, sizes.experts]
+  float* gated = nullptr;          // [max_tokens * (slots + 1), sizes.gated]
+  float* expert_out = nullptr;     // [max_tokens * (slots + 1), hidden]
+  float* shared_scale = nullptr;   // [max_tokens]
+  float* weight = nullptr;         // [max_tokens, slots]
+  int32_t* expert = nullptr;       // [max_tokens, slots]
+  int32_t* position = nullptr;     // [max_tokens]
+  int32_t* slice = nullptr;        // [max_tokens] the slice that a token belongs to
+  uint8_t* not_finite = nullptr;   // [max_tokens]
+  float* cos_sin = nullptr;        // [n_ropes, max_tokens, 2 * pairs]
+
+  // One piece a thread.
+  MatMulScratch matmul;
+  MatMulScratch up;      // [64 tokens, panel rows]
+  MatMulScratch scores;  // attention scores
+  MatMulScratch router;
+  uint64_t score_floats = 0;  // of one thread
+
+  std::vector<ExpertGroup> groups;  // room for every expert and the shared one
+  std::vector<LinearJob> jobs;      // room for every head
+  DispatchPlan plan{0, 0, 0};
+};
+
+// Bytes that MakeWorkspace takes.
+uint64_t WorkspaceBytes(const ModelConfig& config, int n_threads, int32_t max_tokens,
+                        int32_t max_context);
+Result<Workspace> MakeWorkspace(const ModelConfig& config, int n_threads, int32_t max_tokens,
+                                int32_t max_context);
+
+}  // namespace colibri
