@@ -55,8 +55,13 @@ struct Tile {
 class TileAttention {
  public:
   TileAttention(const KernelTable& kernels, const KvStorage& kv, uint64_t page_floats,
-                const AttentionCall& call, float* scores)
-      : kernels_(kernels), kv_(kv), page_floats_(page_floats), call_(call), scores_(scores) {}
+                const AttentionCall& call, float* scores, float* matmul_scratch)
+      : kernels_(kernels),
+        kv_(kv),
+        page_floats_(page_floats),
+        call_(call),
+        scores_(scores),
+        matmul_scratch_(matmul_scratch) {}
 
   void Run(const Tile& tile) {
     const int32_t last_position = tile.slice->position + tile.first_token + tile.n_tokens - 1;
@@ -102,6 +107,7 @@ class TileAttention {
       args.n_tokens = n_rows;
       args.out = scores_ + static_cast<size_t>(page - first_page) * kPageTokens;
       args.out_stride = stride_;
+      args.scratch = matmul_scratch_;
       kernels_.matmul[static_cast<size_t>(DType::kF32)](args);
     }
   }
@@ -143,7 +149,8 @@ class TileAttention {
   const KvStorage& kv_;
   uint64_t page_floats_;
   const AttentionCall& call_;
-  float* scores_;      // [queries of the tile, stride_]
+  float* scores_;  // [queries of the tile, stride_]
+  float* matmul_scratch_;
   size_t stride_ = 0;  // positions of whole pages
   int32_t base_ = 0;   // the position of the first score
 };
@@ -180,7 +187,9 @@ void Attend(ExecutionContext& context, const Batch& batch, const KvStorage& kv,
       tile.n_heads = std::min(tiling.heads, group - chunk);
       tile.first_token = static_cast<int32_t>(token_tile) * tiling.tokens;
       tile.n_tokens = std::min(tiling.tokens, slice.n_tokens - tile.first_token);
-      TileAttention(context.kernels, kv, page_floats, call, w.scores.of(thread)).Run(tile);
+      TileAttention(context.kernels, kv, page_floats, call, w.scores.of(thread),
+                    w.matmul.of(thread))
+          .Run(tile);
       return;
     }
   });
