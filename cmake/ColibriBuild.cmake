@@ -25,6 +25,12 @@ if(COLIBRI_SANITIZE)
     -fsanitize=${COLIBRI_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   target_link_options(colibri_flags INTERFACE -fsanitize=${COLIBRI_SANITIZE})
 endif()
+# The fuzz targets steer by the coverage of the libraries.
+if(COLIBRI_BUILD_FUZZERS AND COLIBRI_BUILD_TESTS AND COLIBRI_SANITIZE MATCHES "address"
+   AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  set(COLIBRI_FUZZ_FLAGS -fsanitize=fuzzer-no-link)
+  target_compile_options(colibri_flags INTERFACE ${COLIBRI_FUZZ_FLAGS})
+endif()
 
 # colibri_module(NAME SOURCES a.cc ... DEPS other modules or libraries ...)
 # A folder of src/ as the static library colibri_NAME.

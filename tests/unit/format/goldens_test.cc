@@ -134,6 +134,35 @@ TEST(Goldens, SafetensorsAndGgufGiveTheSameEmbedding) {
   }
 }
 
+// FNV-1a of the tensor's bytes as the Python packages safetensors and gguf read them.
+TEST(Goldens, TensorBytesAreThoseThatPythonReads) {
+  COLIBRI_REQUIRE_ASSETS();
+  struct Row {
+    const char* model;
+    const char* tensor;
+    uint64_t hash;
+  };
+  const Row rows[] = {
+      {"goldens/qwen3_moe_bf16_sharded", "model.layers.1.self_attn.q_proj.weight",
+       0xb7199da21137dc76},
+      {"models/nano", "model.layers.3.mlp.experts.5.down_proj.weight", 0x07d8032c93b4ad24},
+      {"goldens/gpt_oss/model.gguf", "blk.0.ffn_down_exps.weight", 0xd1502bc940c0619c},
+      {"models/nano/nano-q4_0.gguf", "blk.3.ffn_down_exps.weight", 0x1829dc94c51bb846},
+      {"models/nano/nano-q8_0.gguf", "token_embd.weight", 0xdce73cac6f02593e},
+  };
+  for (const Row& row : rows) {
+    auto model = OpenModelFiles(StrCat(testing::AssetsDir(), "/", row.model), Log());
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    const TensorInfo* tensor = model->tensors->Find(row.tensor);
+    ASSERT_NE(tensor, nullptr) << row.tensor;
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const uint8_t byte : ReadAll(*model->tensors, *tensor)) {
+      hash = (hash ^ byte) * 0x100000001b3;
+    }
+    EXPECT_EQ(hash, row.hash) << row.model << " " << row.tensor;
+  }
+}
+
 TEST(Nano, OpensInAllItsForms) {
   COLIBRI_REQUIRE_ASSETS();
   const std::string folder = testing::AssetsDir() + "/models/nano";

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "base/strings.h"
 #include "platform/file_double.h"
@@ -233,13 +233,13 @@ TEST(Safetensors, LoadsAHundredThousandTensorsWithinASecond) {
   }
   header += "}";
   std::string file = File(header, std::string(kTensors, 'x'));
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();
   const auto source = Open(std::move(file));
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   ASSERT_TRUE(source.ok()) << source.status().ToString();
   EXPECT_EQ((*source)->tensors().size(), 100000u);
-  // Sanitizers slow it down several times; release builds take a tenth of this.
-  EXPECT_LT(seconds.count(), 1.0);
+  // Of this thread's own time, so that a busy machine does not count.
+  EXPECT_LT(seconds, 1.0);
 }
 
 // ---- Folders ----
