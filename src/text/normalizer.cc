@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "text/byte_alphabet.h"
 #include "text/unicode.h"
@@ -17,11 +18,39 @@ const utf8proc_property_t& Property(uint32_t cp) {
   return *utf8proc_get_property(static_cast<utf8proc_int32_t>(cp));
 }
 
+// Hugging Face tokenizers normalize with the tables of Unicode 9. Later characters that combine or
+// decompose are inert there, so they are here: a model's ids depend on it.
+struct Range {
+  uint32_t first;
+  uint32_t last;
+};
+constexpr Range kInert[] = {
+    {0x7FD, 0x7FD},     {0x898, 0x89F},     {0x8CA, 0x8D3},     {0x9FE, 0x9FE},
+    {0xC3C, 0xC3C},     {0xD3B, 0xD3C},     {0xEBA, 0xEBA},     {0x1715, 0x1715},
+    {0x1ABF, 0x1ACE},   {0x1DF6, 0x1DFA},   {0x32FF, 0x32FF},   {0xA7F2, 0xA7F4},
+    {0xA82C, 0xA82C},   {0xAB69, 0xAB69},   {0x10780, 0x107BA}, {0x10D24, 0x10D27},
+    {0x10EAB, 0x10EAC}, {0x10EFD, 0x10EFF}, {0x10F46, 0x10F50}, {0x10F82, 0x10F85},
+    {0x11070, 0x11070}, {0x1133B, 0x1133B}, {0x1145E, 0x1145E}, {0x11839, 0x1183A},
+    {0x11930, 0x11930}, {0x11938, 0x11938}, {0x1193D, 0x1193E}, {0x11943, 0x11943},
+    {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47}, {0x11A99, 0x11A99},
+    {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x11F41, 0x11F42},
+    {0x16FF0, 0x16FF1}, {0x1E030, 0x1E06D}, {0x1E08F, 0x1E08F}, {0x1E130, 0x1E136},
+    {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF},
+};
+
+bool IsInert(uint32_t cp) {
+  if (cp < kInert[0].first) return false;
+  const auto range = std::partition_point(std::begin(kInert), std::end(kInert),
+                                          [&](const Range& r) { return r.last < cp; });
+  return range != std::end(kInert) && range->first <= cp;
+}
+
 // A starter that never changes under NFC and never joins the character before it.
 bool IsPlainByProperty(uint32_t cp) {
   if (cp < kFirstNotPlain) return true;
   if (cp >= 0xAC00 && cp <= 0xD7A3) return true;   // Hangul syllables are composed
   if (cp >= 0x1100 && cp <= 0x11FF) return false;  // jamo compose
+  if (IsInert(cp)) return true;
   const utf8proc_property_t& property = Property(cp);
   // comb_index: below 0x8000 the character may be the first half of a composition, which only a
   // character that is not plain can complete; at or above it is a second half.
@@ -48,23 +77,8 @@ void SortMarks(std::vector<utf8proc_int32_t>& cps) {
   }
 }
 
-// utf8proc's own utf8proc_decompose sorts marks in quadratic time, so only its character tables and
-// its composition are used.
-void NormalizeInto(std::string_view text, UnicodeForm form, std::string& out) {
-  const bool compatible = form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd;
-  const auto options =
-      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
-  std::vector<utf8proc_int32_t> cps;
-  cps.reserve(text.size());
-  utf8proc_int32_t parts[64];  // the longest decomposition has 18
-  for (size_t pos = 0; pos < text.size();) {
-    const uint32_t cp = NextCodePoint(text, pos);
-    int last_class = 0;
-    const utf8proc_ssize_t n =
-        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(cp), parts, 64, options, &last_class);
-    COLIBRI_CHECK(n >= 0 && n <= 64);
-    cps.insert(cps.end(), parts, parts + n);
-  }
+// Orders and composes decomposed characters, appends them to `out` and clears them.
+void FinishDecomposed(std::vector<utf8proc_int32_t>& cps, UnicodeForm form, std::string& out) {
   SortMarks(cps);
   if (form == UnicodeForm::kNfc || form == UnicodeForm::kNfkc) {
     const utf8proc_ssize_t n = utf8proc_normalize_utf32(
@@ -74,6 +88,31 @@ void NormalizeInto(std::string_view text, UnicodeForm form, std::string& out) {
     cps.resize(static_cast<size_t>(n));
   }
   for (const utf8proc_int32_t cp : cps) AppendUtf8(static_cast<uint32_t>(cp), out);
+  cps.clear();
+}
+
+// utf8proc's own utf8proc_decompose sorts marks in quadratic time, so only its character tables and
+// its composition are used.
+void NormalizeInto(std::string_view text, UnicodeForm form, std::string& out) {
+  const bool compatible = form == UnicodeForm::kNfkc || form == UnicodeForm::kNfkd;
+  const auto options =
+      static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
+  std::vector<utf8proc_int32_t> cps;
+  utf8proc_int32_t parts[64];  // the longest decomposition has 18
+  for (size_t pos = 0; pos < text.size();) {
+    const uint32_t cp = NextCodePoint(text, pos);
+    if (IsInert(cp)) {
+      FinishDecomposed(cps, form, out);
+      AppendUtf8(cp, out);
+      continue;
+    }
+    int last_class = 0;
+    const utf8proc_ssize_t n =
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(cp), parts, 64, options, &last_class);
+    COLIBRI_CHECK(n >= 0 && n <= 64);
+    cps.insert(cps.end(), parts, parts + n);
+  }
+  FinishDecomposed(cps, form, out);
 }
 
 // The offset of the first byte that may open a character at or above U+0300.
@@ -280,13 +319,6 @@ std::string NormalizeUnicode(std::string_view text, UnicodeForm form) {
   std::string out;
   NormalizeInto(text, form, out);
   return out;
-}
-
-bool IsPlainlyNfc(std::string_view text) {
-  for (size_t pos = SkipPlainBytes(text, 0); pos < text.size();) {
-    if (!IsPlainByProperty(NextCodePoint(text, pos))) return false;
-  }
-  return true;
 }
 
 void ReplaceAll(std::string& text, std::string_view from, std::string_view to) {

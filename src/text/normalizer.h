@@ -15,9 +15,6 @@ enum class UnicodeForm { kNfc, kNfd, kNfkc, kNfkd };
 // Unicode normalisation in time linear in the text (up to the sorting of a run of marks by class).
 std::string NormalizeUnicode(std::string_view text, UnicodeForm form);
 
-// True for text that NFC leaves as it is, by a test of each character alone; false means unknown.
-bool IsPlainlyNfc(std::string_view text);
-
 // One step. Immutable; safe to use from many threads.
 class NormalizerStep {
  public:

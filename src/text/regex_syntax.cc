@@ -180,6 +180,7 @@ class Parser {
   }
 
   Result<NodePtr> ParseRepeats(NodePtr atom) {
+    int repeats = 0;
     while (!AtEnd()) {
       uint32_t min = 0, max = RegexNode::kUnbounded;
       bool counted = false;
@@ -196,6 +197,8 @@ class Parser {
       } else {
         break;
       }
+      // Repetitions pile up only as far as groups may nest.
+      if (++repeats > kMaxRegexDepth) return NotSupported("a repetition of repetitions");
       if (atom->kind == RegexNode::Kind::kLook || atom->kind == RegexNode::Kind::kAssert) {
         return NotSupported("a repeated assertion");
       }
@@ -209,8 +212,6 @@ class Parser {
         if (atom->kind != RegexNode::Kind::kSet) {
           return NotSupported("a possessive repetition of more than one class");
         }
-      } else if (!AtEnd() && (Peek() == '*' || Peek() == '+' || Peek() == '?')) {
-        return NotSupported("a repetition of a repetition");
       }
       repeat->children.push_back(std::move(atom));
       atom = std::move(repeat);

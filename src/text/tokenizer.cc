@@ -128,6 +128,7 @@ void TokenizerParts::AddToken(const AddedToken& token) {
   }
   AddedToken changed = token;
   normalizer.Apply(changed.content);
+  if (changed.content != token.content) normalized_spelling[token.id] = changed.content;
   if (!changed.content.empty()) normalized_tokens.Add(std::move(changed));
 }
 
@@ -169,11 +170,22 @@ std::string Tokenizer::Decode(std::span<const int32_t> ids, bool skip_special) c
   std::string text;
   const std::unique_ptr<DecoderStream> stream = StartDecoding();
   for (const int32_t id : ids) {
-    if (!parts_->vocab.Contains(id) || (skip_special && IsSpecial(id))) continue;
-    stream->Push(parts_->vocab.Text(id), text);
+    if (const std::optional<std::string_view> token = TokenForDecoding(id, skip_special)) {
+      stream->Push(*token, text);
+    }
   }
   stream->Finish(text);
   return text;
+}
+
+std::optional<std::string_view> Tokenizer::TokenForDecoding(int32_t id, bool skip_special) const {
+  if (!parts_->vocab.Contains(id)) return std::nullopt;
+  if (!parts_->normalized_spelling.empty()) {
+    const auto changed = parts_->normalized_spelling.find(id);
+    if (changed != parts_->normalized_spelling.end()) return changed->second;
+  }
+  if (skip_special && IsSpecial(id)) return std::nullopt;
+  return parts_->vocab.Text(id);
 }
 
 std::unique_ptr<DecoderStream> Tokenizer::StartDecoding() const {

@@ -75,8 +75,10 @@ class Tokenizer {
   // The chat template of tokenizer_config.json; empty when there is none.
   const std::string& chat_template() const;
 
-  // The decoder's state for one text; StreamDecoder (detokenize.h) is the way to use it.
+  // The decoder's state for one text, and what to push into it for a token; StreamDecoder
+  // (detokenize.h) is the way to use both.
   std::unique_ptr<DecoderStream> StartDecoding() const;
+  std::optional<std::string_view> TokenForDecoding(int32_t id, bool skip_special) const;
 
  private:
   std::unique_ptr<TokenizerParts> parts_;

@@ -1,6 +1,7 @@
 // text/tokenizer_parts.h - what a loader puts together and a Tokenizer runs.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +23,10 @@ inline constexpr int64_t kMaxTokenIds = int64_t{1} << 24;
 struct TokenizerParts {
   StringTable vocab;             // tokens of the model and added ones, as the files spell them
   std::vector<uint8_t> special;  // [vocab.id_end()]
-  AddedTokenMatcher raw_tokens;  // looked for in the text as it comes
+  // Added tokens that normalization changes are decoded as it leaves them, and are then never taken
+  // for special: Hugging Face looks the changed spelling up.
+  std::map<int32_t, std::string> normalized_spelling;
+  AddedTokenMatcher raw_tokens;         // looked for in the text as it comes
   AddedTokenMatcher normalized_tokens;  // looked for once the text is normalized
   Normalizer normalizer;
   std::vector<std::unique_ptr<PreTokenizerStep>> pre_tokenizer;
