@@ -31,10 +31,10 @@ struct Options {
 // The conversation and what is said about it.
 class Chat {
  public:
-  Chat(const Options& options, const Engine& engine, Session& session, InterruptScope& interrupt,
-       Console& console)
+  Chat(const Options& options, const Prompter& prompter, Session& session,
+       InterruptScope& interrupt, Console& console)
       : options_(options),
-        engine_(engine),
+        prompter_(prompter),
         session_(session),
         interrupt_(interrupt),
         console_(console),
@@ -69,7 +69,7 @@ class Chat {
   Result<GenerateResult> Answer(GenerateRequest request);
 
   const Options& options_;
-  const Engine& engine_;
+  const Prompter& prompter_;
   Session& session_;
   InterruptScope& interrupt_;
   Console& console_;
@@ -153,7 +153,7 @@ void Chat::Reset() {
 }
 
 Result<GenerateResult> Chat::Answer(GenerateRequest request) {
-  COLIBRI_ASSIGN_OR_RETURN(request.prompt, EncodeChat(engine_, messages_));
+  COLIBRI_ASSIGN_OR_RETURN(request.prompt, prompter_.EncodeMessages(messages_));
   request.cancel = interrupt_.flag();
   request.on_prefill = [this](int32_t done, int32_t all) {
     console_.Progress(StrCat("reading: ", done, " of ", all, " tokens"));
@@ -188,7 +188,7 @@ void Chat::Say(std::string text) {
   }
   if (result->finish == FinishReason::kContext) {
     console_.Warn(
-        StrCat("the context of ", engine_.max_context(), " tokens is full; /reset starts anew"));
+        StrCat("the context of ", session_.max_tokens(), " tokens is full; /reset starts anew"));
   }
   if (show_stats_) console_.Note(StatsLine(request, *result));
   messages_.push_back({"assistant", std::move(result->text)});
@@ -223,9 +223,9 @@ ExitCode Run(const Options& options, Console& console) {
   engine_options.max_sequences = 1;
   const Result<std::unique_ptr<Engine>> engine = LoadEngine(model, engine_options, console);
   if (!engine.ok()) return console.Fail(engine.status());
-  const Result<PromptStyle> style = ChoosePromptStyle(**engine, /*raw=*/false);
-  if (!style.ok()) return console.Fail(style.status());
-  if (*style == PromptStyle::kRaw) {
+  const Result<Prompter> prompter = Prompter::Make(**engine, /*raw=*/false);
+  if (!prompter.ok()) return console.Fail(prompter.status());
+  if (!(*prompter).is_chat()) {
     return console.Fail(Unsupported(
         "the model has no chat template, so it knows no turns; `colibri run` continues a text"));
   }
@@ -242,7 +242,7 @@ ExitCode Run(const Options& options, Console& console) {
   } else {
     reader = MakePipeReader(interrupt);
   }
-  Chat chat(options, **engine, **session, interrupt, console);
+  Chat chat(options, *prompter, **session, interrupt, console);
   return Converse(chat, *reader, console);
 }
 

@@ -2,31 +2,37 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "engine/engine.h"
 #include "text/chat_format.h"
+#include "text/tokenizer.h"
 
 namespace colibri::cli {
 
-enum class PromptStyle : uint8_t {
-  kChat,  // messages in the model's chat format
-  kRaw,   // text to continue
+// How a model is asked: with messages in its chat format, or with text to continue.
+class Prompter {
+ public:
+  // Text where `raw` asks for it or the model has no chat template. Unsupported, with the way out,
+  // for a template that is not built in; NotFound when the model has no tokenizer. `engine` must
+  // outlive it.
+  static Result<Prompter> Make(const Engine& engine, bool raw);
+
+  bool is_chat() const { return format_.has_value(); }
+  // The ids of a text to continue.
+  Result<std::vector<int32_t>> EncodeText(std::string_view text) const;
+  // The ids of a conversation, up to where the model's answer begins. is_chat() must hold.
+  Result<std::vector<int32_t>> EncodeMessages(std::span<const ChatMessage> messages) const;
+
+ private:
+  explicit Prompter(const Tokenizer& tokenizer) : tokenizer_(&tokenizer) {}
+
+  const Tokenizer* tokenizer_;
+  std::optional<ChatFormat> format_;
 };
-
-// kRaw where it is asked for or the model has no chat template. Unsupported, with the way out, for
-// a template that is not built in; NotFound when the model has no tokenizer.
-Result<PromptStyle> ChoosePromptStyle(const Engine& engine, bool raw);
-
-// The ids of a text to continue.
-Result<std::vector<int32_t>> EncodeRaw(const Engine& engine, std::string_view text);
-
-// The ids of a conversation, up to where the model's answer begins.
-Result<std::vector<int32_t>> EncodeChat(const Engine& engine,
-                                        std::span<const ChatMessage> messages);
 
 }  // namespace colibri::cli

@@ -42,17 +42,17 @@ Result<std::string> PromptText(const Options& options) {
 Result<std::vector<int32_t>> PromptIds(const Options& options, const Engine& engine,
                                        std::string text) {
   const bool has_system = options.system_option->count() > 0;
-  COLIBRI_ASSIGN_OR_RETURN(const PromptStyle style, ChoosePromptStyle(engine, options.raw));
-  if (style == PromptStyle::kRaw) {
+  COLIBRI_ASSIGN_OR_RETURN(const Prompter prompter, Prompter::Make(engine, options.raw));
+  if (!prompter.is_chat()) {
     if (has_system) {
-      return InvalidArgument("--system: a raw prompt has no place for a system message");
+      return InvalidArgument("--system: a text to continue has no place for a system message");
     }
-    return EncodeRaw(engine, text);
+    return prompter.EncodeText(text);
   }
   std::vector<ChatMessage> messages;
   if (has_system) messages.push_back({"system", options.system});
   messages.push_back({"user", std::move(text)});
-  return EncodeChat(engine, messages);
+  return prompter.EncodeMessages(messages);
 }
 
 std::string JsonReport(const Engine& engine, const GenerateRequest& request,

@@ -54,7 +54,8 @@ class Installation(unittest.TestCase):
         run("cmake", "--build", build)
         prompt = "Once upon a time"
         expected = colibri("run", NANO, prompt, "--raw", "--max-tokens", 8, check=0).stdout
-        self.assertEqual(expected, run(build / "consumer", NANO, prompt))
+        for language in ("c", "cpp"):
+            self.assertEqual(expected, run(build / f"consumer_{language}", NANO, prompt), language)
 
 
 if __name__ == "__main__":

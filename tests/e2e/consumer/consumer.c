@@ -1,5 +1,5 @@
 /* A program of somebody else's: answers a prompt with the installed library.
- *   consumer MODEL PROMPT */
+ *   consumer_c MODEL PROMPT */
 #include <colibri/colibri.h>
 #include <stdio.h>
 #include <string.h>

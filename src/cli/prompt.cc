@@ -1,0 +1,34 @@
+#include "cli/prompt.h"
+
+#include "base/check.h"
+#include "base/strings.h"
+
+namespace colibri::cli {
+
+Result<Prompter> Prompter::Make(const Engine& engine, bool raw) {
+  if (engine.tokenizer() == nullptr) {
+    Status status = engine.tokenizer_status();
+    return std::move(status).WithContext("the model's files hold no tokenizer");
+  }
+  Prompter prompter(*engine.tokenizer());
+  if (raw || engine.chat_template().empty()) return prompter;
+  Result<ChatFormat> format = ChatFormat::Make(engine.chat_template(), *engine.tokenizer());
+  if (!format.ok()) {
+    return Status(
+        format.status().code(),
+        StrCat(format.status().message(), "; with --raw, `colibri run` takes the prompt as it is"));
+  }
+  prompter.format_ = *std::move(format);
+  return prompter;
+}
+
+Result<std::vector<int32_t>> Prompter::EncodeText(std::string_view text) const {
+  return tokenizer_->Encode(text);
+}
+
+Result<std::vector<int32_t>> Prompter::EncodeMessages(std::span<const ChatMessage> messages) const {
+  COLIBRI_CHECK(format_.has_value());
+  return format_->Render(messages, /*open_answer=*/true);
+}
+
+}  // namespace colibri::cli
