@@ -21,10 +21,12 @@ Status GgufCursor::Refill(size_t n) {
                           remaining(), " are left"));
   }
   const size_t kept = buffer_end_ - buffer_begin_;
-  buffer_.resize(kBufferBytes);
+  if (buffer_.empty()) {
+    buffer_.resize(static_cast<size_t>(std::min<uint64_t>(kBufferBytes, file_.size())));
+  }
   std::memmove(buffer_.data(), buffer_.data() + buffer_begin_, kept);
   const size_t fresh =
-      static_cast<size_t>(std::min<uint64_t>(kBufferBytes - kept, remaining() - kept));
+      static_cast<size_t>(std::min<uint64_t>(buffer_.size() - kept, remaining() - kept));
   buffer_begin_ = 0;
   buffer_end_ = kept;
   COLIBRI_RETURN_IF_ERROR(file_.ReadAt(position_ + kept, {buffer_.data() + kept, fresh}));
