@@ -27,6 +27,10 @@ inline float FloatOfBits(uint32_t bits) {
   return out;
 }
 
+inline Vec BroadcastHalf(const uint8_t* p) {
+  return Broadcast(Half(p));
+}
+
 // 16 bytes: the values of their low nibbles, then of their high ones.
 template <typename Sink>
 [[gnu::always_inline]] inline void LookupSplit16(const NibbleTable& table, const uint8_t* p,
@@ -40,16 +44,11 @@ template <typename Sink>
   }
 }
 
-// out[i] = factor * bytes[i] for 16 signed bytes.
-inline void ScaleInt8(const uint8_t* bytes, float factor, float* out) {
-  for (int i = 0; i < 16; i += kLanes) Store(out + i, Mul(Set1(factor), LoadInt8(bytes + i)));
-}
-
 struct Q4_0 {
   static constexpr int kElements = 32, kBytes = 18;
   template <typename Sink>
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
-    LookupSplit16(ScaleTable(LoadTable(kMinus8To7), Half(block)), block + 2, 0, sink);
+    LookupSplit16(ScaleTable(LoadTable(kMinus8To7), BroadcastHalf(block)), block + 2, 0, sink);
   }
 };
 
@@ -57,7 +56,8 @@ struct Q4_1 {
   static constexpr int kElements = 32, kBytes = 20;
   template <typename Sink>
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
-    const NibbleTable table = ScaleAndAddTable(LoadTable(kZeroTo15), Half(block), Half(block + 2));
+    const NibbleTable table =
+        ScaleAndAddTable(LoadTable(kZeroTo15), BroadcastHalf(block), BroadcastHalf(block + 2));
     LookupSplit16(table, block + 4, 0, sink);
   }
 };
@@ -66,7 +66,7 @@ struct Q5_0 {
   static constexpr int kElements = 32, kBytes = 22;
   template <typename Sink>
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
-    const Vec d = Set1(Half(block));
+    const Vec d = BroadcastHalf(block);
     const Bytes32 q = Or(SplitNibbles(block + 6), SpreadBits(Word(block + 2), 16));
     ForEachWidened(
         SubtractBytes(q, 16), [&](int i, Vec v)
@@ -78,7 +78,7 @@ struct Q5_1 {
   static constexpr int kElements = 32, kBytes = 24;
   template <typename Sink>
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
-    const Vec d = Set1(Half(block)), m = Set1(Half(block + 2));
+    const Vec d = BroadcastHalf(block), m = BroadcastHalf(block + 2);
     const Bytes32 q = Or(SplitNibbles(block + 8), SpreadBits(Word(block + 4), 16));
     ForEachWidened(
         q, [&](int i, Vec v) __attribute__((always_inline)) { sink(i, Fma(d, v, m)); });
@@ -89,7 +89,7 @@ struct Q8_0 {
   static constexpr int kElements = 32, kBytes = 34;
   template <typename Sink>
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
-    const Vec d = Set1(Half(block));
+    const Vec d = BroadcastHalf(block);
     for (int i = 0; i < 32 / kLanes; ++i) sink(i, Mul(d, LoadInt8(block + 2 + i * kLanes)));
   }
 };
@@ -98,7 +98,7 @@ struct IQ4_NL {
   static constexpr int kElements = 32, kBytes = 18;
   template <typename Sink>
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
-    LookupSplit16(ScaleTable(LoadTable(kIq4Levels), Half(block)), block + 2, 0, sink);
+    LookupSplit16(ScaleTable(LoadTable(kIq4Levels), BroadcastHalf(block)), block + 2, 0, sink);
   }
 };
 
@@ -109,7 +109,7 @@ struct MXFP4 {
     // Half of 2^(bits - 127).
     const uint32_t bits = block[0];
     const float d = FloatOfBits(bits < 2 ? 0x00200000u << bits : (bits - 1) << 23);
-    LookupSplit16(ScaleTable(LoadTable(kFp4Doubled), d), block + 1, 0, sink);
+    LookupSplit16(ScaleTable(LoadTable(kFp4Doubled), Broadcast(d)), block + 1, 0, sink);
   }
 };
 
@@ -127,7 +127,7 @@ struct NVFP4 {
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
     const NibbleTable levels = LoadTable(kFp4Doubled);
     for (int group = 0; group < 4; ++group) {
-      LookupSplit8(ScaleTable(levels, HalvedScale(block[group])), block + 4 + 8 * group,
+      LookupSplit8(ScaleTable(levels, Broadcast(HalvedScale(block[group]))), block + 4 + 8 * group,
                    group * 16 / kLanes, sink);
     }
   }
@@ -137,19 +137,10 @@ struct NVFP4 {
 // factors[8..15] = -dmin * min.
 inline void UnpackScalesAndMins(const uint8_t* block, float* factors) {
   const uint32_t a = Word(block + 4), b = Word(block + 8), c = Word(block + 12);
-  const uint32_t words[4] = {
-      a & 0x3f3f3f3fu,
-      (c & 0x0f0f0f0fu) | ((a >> 2) & 0x30303030u),
-      b & 0x3f3f3f3fu,
-      ((c >> 4) & 0x0f0f0f0fu) | ((b >> 2) & 0x30303030u),
-  };
-  uint8_t bytes[16];
-  std::memcpy(bytes, words, sizeof(bytes));
-  const float d = Half(block), minus_dmin = -Half(block + 2);
-  float values[16];
-  ScaleInt8(bytes, 1.0f, values);
-  for (int i = 0; i < 8; ++i) factors[i] = d * values[i];
-  for (int i = 8; i < 16; ++i) factors[i] = minus_dmin * values[i];
+  const Bytes16 bytes =
+      BytesOfWords(a & 0x3f3f3f3fu, (c & 0x0f0f0f0fu) | ((a >> 2) & 0x30303030u), b & 0x3f3f3f3fu,
+                   ((c >> 4) & 0x0f0f0f0fu) | ((b >> 2) & 0x30303030u));
+  ScaleInt8(bytes, Half(block), -Half(block + 2), factors);
 }
 
 struct Q4_K {
@@ -166,8 +157,10 @@ struct Q4_K {
       for (int j = 0; j < kVectors; ++j) {
         bytes[j] = WidenBytes(block + 16 + 32 * pair + j * kLanes);
       }
-      const NibbleTable low = ScaleAndAddTable(levels, factors[group], factors[group + 8]);
-      const NibbleTable high = ScaleAndAddTable(levels, factors[group + 1], factors[group + 9]);
+      const NibbleTable low =
+          ScaleAndAddTable(levels, Set1(factors[group]), Set1(factors[group + 8]));
+      const NibbleTable high =
+          ScaleAndAddTable(levels, Set1(factors[group + 1]), Set1(factors[group + 9]));
       const int first = group * kVectors;
       for (int j = 0; j < kVectors; ++j) sink(first + j, Lookup(low, bytes[j]));
       for (int j = 0; j < kVectors; ++j) {
@@ -203,7 +196,8 @@ struct Q6_K {
   template <typename Sink>
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
     alignas(64) float factors[16];
-    ScaleInt8(block + 192, Half(block + 208), factors);
+    const float d = Half(block + 208);
+    ScaleInt8(LoadBytes16(block + 192), d, d, factors);
     for (int part = 0; part < 8; ++part) {  // 32 elements each
       const int half = part / 4, quarter = part % 4;
       const Bytes32 low = LoadBytes32(block + 64 * half + 32 * (quarter % 2));
@@ -224,16 +218,11 @@ struct Q2_K {
   static constexpr int kElements = 256, kBytes = 84;
   template <typename Sink>
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
-    uint8_t nibbles[32];  // scales, then minima
-    for (int i = 0; i < 16; i += 4) {
-      const uint32_t both = Word(block + i);
-      const uint32_t low = both & 0x0f0f0f0fu, high = (both >> 4) & 0x0f0f0f0fu;
-      std::memcpy(nibbles + i, &low, sizeof(low));
-      std::memcpy(nibbles + 16 + i, &high, sizeof(high));
-    }
+    const Bytes16 both = LoadBytes16(block);
+    const float d = Half(block + 80), minus_dmin = -Half(block + 82);
     alignas(64) float scales[16], mins[16];
-    ScaleInt8(nibbles, Half(block + 80), scales);
-    ScaleInt8(nibbles + 16, -Half(block + 82), mins);
+    ScaleInt8(AndBytes(both, 0xf), d, d, scales);
+    ScaleInt8(AndBytes(ShiftBytesRight(both, 4), 0xf), minus_dmin, minus_dmin, mins);
     for (int part = 0; part < 8; ++part) {
       const Bytes32 bytes = LoadBytes32(block + 16 + 32 * (part / 4));
       const Bytes32 q = And(ShiftRight(bytes, 2 * (part % 4)), 3);
@@ -252,17 +241,13 @@ struct Q3_K {
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
     // Sixteen 6-bit scales: low nibbles in 8 bytes, upper pairs of bits in the last 4.
     const uint32_t a = Word(block + 96), b = Word(block + 100), c = Word(block + 104);
-    const uint32_t words[4] = {
-        (a & 0x0f0f0f0fu) | ((c << 4) & 0x30303030u),
-        (b & 0x0f0f0f0fu) | ((c << 2) & 0x30303030u),
-        ((a >> 4) & 0x0f0f0f0fu) | (c & 0x30303030u),
-        ((b >> 4) & 0x0f0f0f0fu) | ((c >> 2) & 0x30303030u),
-    };
-    uint8_t bytes[16];
-    std::memcpy(bytes, words, sizeof(bytes));
-    for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(byte - 32);
+    const Bytes16 bytes = BytesOfWords((a & 0x0f0f0f0fu) | ((c << 4) & 0x30303030u),
+                                       (b & 0x0f0f0f0fu) | ((c << 2) & 0x30303030u),
+                                       ((a >> 4) & 0x0f0f0f0fu) | (c & 0x30303030u),
+                                       ((b >> 4) & 0x0f0f0f0fu) | ((c >> 2) & 0x30303030u));
+    const float d = Half(block + 108);
     alignas(64) float scales[16];
-    ScaleInt8(bytes, Half(block + 108), scales);
+    ScaleInt8(SubtractBytes(bytes, 32), d, d, scales);
     const Bytes32 high = LoadBytes32(block);
     for (int part = 0; part < 8; ++part) {
       const Bytes32 both = LoadBytes32(block + 32 + 32 * (part / 4));
@@ -282,14 +267,18 @@ struct IQ4_XS {
   static constexpr int kElements = 256, kBytes = 136;
   template <typename Sink>
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
+    // Eight 6-bit scales: low nibbles in 4 bytes, upper pairs of bits in the 16 before them.
+    alignas(64) float scales[8];
     const float d = Half(block);
-    const uint32_t scales_high = Word(block + 2);  // the lower 16 bits
+    const uint32_t high = Word(block + 2), low = Word(block + 4);
+    for (int group = 0; group < 8; ++group) {
+      const uint32_t bits = ((low >> (4 * group)) & 0xf) | (((high >> (2 * group)) & 3) << 4);
+      scales[group] = d * static_cast<float>(static_cast<int32_t>(bits) - 32);
+    }
     const NibbleTable levels = LoadTable(kIq4Levels);
     for (int group = 0; group < 8; ++group) {
-      const uint32_t low = static_cast<uint32_t>(block[4 + group / 2] >> (4 * (group % 2))) & 0xf;
-      const uint32_t high = (scales_high >> (2 * group)) & 3;
-      const float scale = d * static_cast<float>(static_cast<int32_t>(low | (high << 4)) - 32);
-      LookupSplit16(ScaleTable(levels, scale), block + 8 + 16 * group, group * (32 / kLanes), sink);
+      LookupSplit16(ScaleTable(levels, Set1(scales[group])), block + 8 + 16 * group,
+                    group * (32 / kLanes), sink);
     }
   }
 };
@@ -298,7 +287,7 @@ struct TQ2_0 {
   static constexpr int kElements = 256, kBytes = 66;
   template <typename Sink>
   [[gnu::always_inline]] static void Decode(const uint8_t* block, const Sink& sink) {
-    const Vec d = Set1(Half(block + 64));
+    const Vec d = BroadcastHalf(block + 64);
     for (int part = 0; part < 8; ++part) {
       const Bytes32 bytes = LoadBytes32(block + 32 * (part / 4));
       const Bytes32 q = And(ShiftRight(bytes, 2 * (part % 4)), 3);

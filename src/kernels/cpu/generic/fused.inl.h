@@ -4,8 +4,19 @@
 
 // Rows side by side: their chains of sums hide each other's latency.
 constexpr int kFusedRows = 4;
-// How far ahead of its use a row's data is asked for.
-constexpr size_t kPrefetchBytes = 1024;
+// How far ahead weights are asked for, at least: enough for the memory's latency, little for L2.
+constexpr size_t kPrefetchBytes = 16384;
+
+// The distance from a group of rows to what the next calls will read. Rows lie one after the other,
+// so within a group the distance must cover the whole group.
+inline size_t PrefetchDistance(int n_rows, size_t w_stride) {
+  const size_t group = static_cast<size_t>(n_rows) * w_stride;
+  return group > kPrefetchBytes ? group : kPrefetchBytes;
+}
+template <size_t kBytes>
+[[gnu::always_inline]] inline void PrefetchAhead(const uint8_t* p) {
+  for (size_t line = 0; line < kBytes; line += 64) PrefetchL2(p + line);
+}
 
 // The sums of kRows rows with x, as Tile makes them.
 template <typename Block, int kRows>
@@ -13,12 +24,14 @@ void DotBlocks(const uint8_t* w, size_t w_stride, const float* x, int32_t k, flo
   Vec sum[kRows];
   for (int r = 0; r < kRows; ++r) sum[r] = Zero();
   const int32_t n_blocks = k / Block::kElements;
+  const uint8_t* const next = w + PrefetchDistance(kRows, w_stride);
   for (int32_t b = 0; b < n_blocks; ++b) {
     const float* const xb = x + static_cast<size_t>(b) * Block::kElements;
     const uint8_t* const wb = w + static_cast<size_t>(b) * Block::kBytes;
+    // The rows lie one after the other: what follows them is the next call's.
+    PrefetchAhead<kRows * Block::kBytes>(next + static_cast<size_t>(b) * kRows * Block::kBytes);
     for (int r = 0; r < kRows; ++r) {
       const uint8_t* const block = wb + static_cast<size_t>(r) * w_stride;
-      for (int line = 0; line < Block::kBytes; line += 64) Prefetch(block + line + kPrefetchBytes);
       Block::Decode(
           block, [&](int i, Vec v) __attribute__((always_inline)) {
             sum[r] = Fma(v, Load(xb + i * kLanes), sum[r]);
@@ -34,13 +47,14 @@ void DotPlain(const uint8_t* w, size_t w_stride, const float* x, int32_t k, floa
   constexpr size_t kBytes = 2;
   Vec sum[kRows];
   for (int r = 0; r < kRows; ++r) sum[r] = Zero();
+  const uint8_t* const next = w + PrefetchDistance(kRows, w_stride);
   int32_t c = 0;
   for (; c + kLanes <= k; c += kLanes) {
     const Vec xv = Load(x + c);
+    PrefetchAhead<kRows * kLanes * kBytes>(next + static_cast<size_t>(c) * kRows * kBytes);
     for (int r = 0; r < kRows; ++r) {
       const uint8_t* const p =
           w + static_cast<size_t>(r) * w_stride + static_cast<size_t>(c) * kBytes;
-      Prefetch(p + kPrefetchBytes);
       sum[r] = Fma(Plain::LoadAll(p), xv, sum[r]);
     }
   }

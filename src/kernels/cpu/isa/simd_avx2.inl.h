@@ -18,6 +18,11 @@ inline void KeepInRegister(Vec& v) {
 inline Vec Set1(float x) {
   return _mm256_set1_ps(x);
 }
+// All lanes x, through memory: a load repeats a float for nothing, a register takes a shuffle.
+inline Vec Broadcast(float x) {
+  __asm__("" : "+m"(x));
+  return Set1(x);
+}
 inline Vec Load(const void* p) {
   return _mm256_loadu_ps(static_cast<const float*>(p));
 }
@@ -103,11 +108,11 @@ struct NibbleTable {
 inline NibbleTable LoadTable(const float* values) {
   return {Load(values), Load(values + 8)};
 }
-inline NibbleTable ScaleTable(NibbleTable t, float scale) {
-  return {Mul(Set1(scale), t.low), Mul(Set1(scale), t.high)};
+inline NibbleTable ScaleTable(NibbleTable t, Vec scale) {
+  return {Mul(scale, t.low), Mul(scale, t.high)};
 }
-inline NibbleTable ScaleAndAddTable(NibbleTable t, float scale, float add) {
-  return {Fma(Set1(scale), t.low, Set1(add)), Fma(Set1(scale), t.high, Set1(add))};
+inline NibbleTable ScaleAndAddTable(NibbleTable t, Vec scale, Vec add) {
+  return {Fma(scale, t.low, add), Fma(scale, t.high, add)};
 }
 inline Vec Lookup(const NibbleTable& t, IVec bytes) {
   const Vec low = _mm256_permutevar8x32_ps(t.low, bytes);
@@ -136,6 +141,13 @@ template <typename Sink>
 inline Vec LoadInt8(const uint8_t* p) {
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+}
+// out[i] = bytes[i] times `low` for i < 8, times `high` for the others; bytes are signed.
+inline void ScaleInt8(Bytes16 bytes, float low, float high, float* out) {
+  const Vec first = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+  const Vec last = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
+  Store(out, Mul(Set1(low), first));
+  Store(out + 8, Mul(Set1(high), last));
 }
 // Byte i is `value` where bit i is set, else zero.
 inline Bytes32 SpreadBits(uint32_t bits, int value) {

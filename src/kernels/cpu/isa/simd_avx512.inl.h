@@ -17,6 +17,11 @@ inline void KeepInRegister(Vec& v) {
 inline Vec Set1(float x) {
   return _mm512_set1_ps(x);
 }
+// All lanes x, through memory: a load repeats a float for nothing, a register takes a shuffle.
+inline Vec Broadcast(float x) {
+  __asm__("" : "+m"(x));
+  return Set1(x);
+}
 inline Vec Load(const void* p) {
   return _mm512_loadu_ps(p);
 }
@@ -98,11 +103,11 @@ struct NibbleTable {
 inline NibbleTable LoadTable(const float* values) {
   return {Load(values)};
 }
-inline NibbleTable ScaleTable(NibbleTable t, float scale) {
-  return {Mul(Set1(scale), t.values)};
+inline NibbleTable ScaleTable(NibbleTable t, Vec scale) {
+  return {Mul(scale, t.values)};
 }
-inline NibbleTable ScaleAndAddTable(NibbleTable t, float scale, float add) {
-  return {Fma(Set1(scale), t.values, Set1(add))};
+inline NibbleTable ScaleAndAddTable(NibbleTable t, Vec scale, Vec add) {
+  return {Fma(scale, t.values, add)};
 }
 inline Vec Lookup(const NibbleTable& t, IVec bytes) {
   return _mm512_permutexvar_ps(bytes, t.values);
@@ -123,6 +128,10 @@ template <typename Sink>
 inline Vec LoadInt8(const uint8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+inline void ScaleInt8(Bytes16 bytes, float low, float high, float* out) {
+  const Vec factors = _mm512_mask_blend_ps(0xff00, Set1(low), Set1(high));
+  Store(out, Mul(factors, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))));
 }
 inline Bytes32 SpreadBits(uint32_t bits, int value) {
   return _mm256_maskz_set1_epi8(bits, static_cast<char>(value));

@@ -30,6 +30,24 @@ inline Bytes32 SplitNibbles(const uint8_t* p) {
       _mm256_inserti128_si256(_mm256_castsi128_si256(bytes), _mm_srli_epi16(bytes, 4), 1);
   return And(both, 0xf);
 }
+// 16 bytes given as four little-endian words, or as they lie in memory.
+using Bytes16 = __m128i;
+inline Bytes16 BytesOfWords(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+  return _mm_setr_epi32(static_cast<int>(a), static_cast<int>(b), static_cast<int>(c),
+                        static_cast<int>(d));
+}
+inline Bytes16 LoadBytes16(const uint8_t* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+inline Bytes16 AndBytes(Bytes16 v, int bits) {
+  return _mm_and_si128(v, _mm_set1_epi8(static_cast<char>(bits)));
+}
+inline Bytes16 ShiftBytesRight(Bytes16 v, int n) {
+  return _mm_srli_epi16(v, n);
+}
+inline Bytes16 SubtractBytes(Bytes16 v, int subtrahend) {
+  return _mm_sub_epi8(v, _mm_set1_epi8(static_cast<char>(subtrahend)));
+}
 inline float Half(const uint8_t* p) {
   uint16_t bits;
   std::memcpy(&bits, p, sizeof(bits));
@@ -53,6 +71,10 @@ inline float MaxLanes(__m256 v) {
   const __m128 pairs = _mm_max_ps(m, _mm_movehl_ps(m, m));
   return _mm_cvtss_f32(_mm_max_ss(pairs, _mm_movehdup_ps(pairs)));
 }
-inline void Prefetch(const void* p) {
+// Inlined always: g++ drops calls of functions that only prefetch.
+[[gnu::always_inline]] inline void Prefetch(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
+[[gnu::always_inline]] inline void PrefetchL2(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
 }
