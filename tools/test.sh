@@ -22,6 +22,8 @@ if [ -z "${COLIBRI_ASSETS:-}" ] && [ -d ../shared/goldens ]; then
   COLIBRI_ASSETS=$(cd ../shared && pwd)
   export COLIBRI_ASSETS
 fi
+# Two clones of the same sources share what ccache keeps.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 jobs=$(nproc)
 started=$SECONDS
 

@@ -255,6 +255,9 @@ ExitCode Run(const Options& options, Console& console) {
     if (!found.ok()) return console.Fail(found.status());
     setup.model = *found;
   }
+  if (static_cast<int64_t>(options.n_prompt) + options.n_generate > INT32_MAX) {
+    return console.Fail(InvalidArgument("--prompt and --generate together exceed 2^31 tokens"));
+  }
   const InterruptScope interrupt;
   std::vector<RunFigures> runs;
   for (int32_t i = 0; i < options.repeat; ++i) {
@@ -274,10 +277,7 @@ CommandBody Add(CLI::App& app) {
   app.add_option("-m,--model", options->model, "The model; Colibri Nano when none is named")
       ->type_name("MODEL");
   const auto add_count = [&app](const char* name, int32_t& value, double low, const char* text) {
-    app.add_option(name, value, text)
-        ->type_name("N")
-        ->check(Between(low, 1 << 24))
-        ->capture_default_str();
+    app.add_option(name, value, text)->type_name("N")->check(AtLeast(low))->capture_default_str();
   };
   add_count("--prompt", options->n_prompt, 1, "Prompt tokens of each sequence");
   add_count("--generate", options->n_generate, 0, "Tokens that each sequence generates");

@@ -55,10 +55,12 @@ std::string BashScript(const CLI::App& program) {
     const std::string& command = sub->get_name();
     commands.push_back(command);
     std::string positional_choices;
+    bool takes_files = false;
     for (const CLI::Option* option : VisibleOptions(*sub)) {
       const std::string choices = StrJoin(Choices(*option), " ");
       if (option->get_positional()) {
         if (!choices.empty()) positional_choices = " " + choices;
+        takes_files = takes_files || TakesFile(*option);
         continue;
       }
       if (ValueName(*option).empty()) continue;
@@ -71,12 +73,12 @@ std::string BashScript(const CLI::App& program) {
       values += StrCat("    ", StrJoin(patterns, "|"), ") ", action, "; return ;;\n");
     }
     words += StrCat("    ", command, ") words=", Quoted(OptionWords(*sub) + positional_choices),
-                    " ;;\n");
+                    takes_files ? " files=1" : "", " ;;\n");
   }
   const std::string all = StrJoin(commands, " ");
   return StrCat(R"(# bash completion of colibri; load it with: source <(colibri completion bash)
 _colibri() {
-  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command= words= i
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command= words= files= i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in )",
                 StrJoin(commands, "|"), R"() command=${COMP_WORDS[i]}; break ;; esac
@@ -90,7 +92,7 @@ _colibri() {
 )",
                 words, R"(  esac
   COMPREPLY=($(compgen -W "$words" -- "$cur"))
-  if [[ -n $command && $cur != -* ]]; then COMPREPLY+=($(compgen -f -- "$cur")); fi
+  if [[ -n $files && $cur != -* ]]; then COMPREPLY+=($(compgen -f -- "$cur")); fi
 }
 complete -o filenames -F _colibri colibri
 )");

@@ -19,7 +19,7 @@ void AddContextFlag(CLI::App& app, int32_t& max_context) {
                         "model was made for, up to ",
                         kDefaultContext, ", or less where memory is short"))
       ->type_name("N")
-      ->check(Between(1, INT32_MAX));
+      ->check(AtLeast(1));
 }
 
 Result<std::unique_ptr<Engine>> LoadEngine(const std::string& model, EngineOptions options,

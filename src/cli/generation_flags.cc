@@ -1,6 +1,5 @@
 #include "cli/generation_flags.h"
 
-#include <limits>
 #include <random>
 
 #include "base/strings.h"
@@ -31,12 +30,12 @@ void AddGenerationFlags(CLI::App& app, GenerationFlags& flags) {
   app.add_option("-n,--max-tokens", request.max_new_tokens,
                  "Tokens of the answer at most; by default as many as the context holds")
       ->type_name("N")
-      ->check(Between(1, std::numeric_limits<int32_t>::max()));
+      ->check(AtLeast(1));
   add_float("--temp,--temperature", sampling.temperature, 0, 100,
             "Temperature; 0 takes the likeliest token each time");
   app.add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens; 0 is all")
       ->type_name("K")
-      ->check(Between(0, std::numeric_limits<int32_t>::max()))
+      ->check(AtLeast(0))
       ->capture_default_str();
   add_float("--top-p", sampling.top_p, 1e-6, 1,
             "Choose among the likeliest tokens that together reach this probability");

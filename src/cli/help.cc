@@ -1,6 +1,7 @@
 #include "cli/help.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/strings.h"
 
@@ -27,6 +28,16 @@ std::string Block(std::string_view heading, std::string_view text) {
 std::string_view ValidatorText(std::string_view type) {
   const size_t colon = type.find(':');
   return colon == std::string_view::npos ? std::string_view() : type.substr(colon + 1);
+}
+
+CLI::Validator RangeValidator(double low, double high, const std::string& range) {
+  return CLI::Validator(
+      [low, high, range](std::string& text) {
+        const std::optional<double> value = ParseDouble(text);
+        if (value && *value >= low && *value <= high) return std::string();
+        return StrCat(Printable(text), " is not a number of the range ", range);
+      },
+      range);
 }
 
 }  // namespace
@@ -71,7 +82,9 @@ std::string FullDescription(const CLI::Option& option) {
 std::string OptionHeading(const CLI::Option& option) {
   if (option.get_positional()) return option.get_name(true, false);
   const std::string value = ValueName(option);
-  const std::string names = option.get_name(false, true);
+  std::string names;
+  for (const char c : option.get_name(false, true))
+    names += c == ',' ? std::string(", ") : std::string(1, c);
   return value.empty() ? names : StrCat(names, " ", value);
 }
 
@@ -80,14 +93,11 @@ std::vector<const CLI::Option*> VisibleOptions(const CLI::App& app) {
 }
 
 CLI::Validator Between(double low, double high) {
-  const std::string range = StrCat(low, " to ", high);
-  return CLI::Validator(
-      [low, high, range](std::string& text) {
-        const std::optional<double> value = ParseDouble(text);
-        if (value && *value >= low && *value <= high) return std::string();
-        return StrCat(text, " is not a number from ", range);
-      },
-      range);
+  return RangeValidator(low, high, StrCat(low, " to ", high));
+}
+
+CLI::Validator AtLeast(double low) {
+  return RangeValidator(low, std::numeric_limits<double>::infinity(), StrCat("at least ", low));
 }
 
 std::vector<std::string> WrapText(std::string_view text, size_t width) {

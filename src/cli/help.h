@@ -14,13 +14,14 @@ std::string ValueName(const CLI::Option& option);
 std::vector<std::string> Choices(const CLI::Option& option);
 // Its description with range and default.
 std::string FullDescription(const CLI::Option& option);
-// "-n,--max-tokens N"; names of a positional as they are.
+// "-n, --max-tokens N"; names of a positional as they are.
 std::string OptionHeading(const CLI::Option& option);
 // Options and positionals in the order of the help; --help comes first.
 std::vector<const CLI::Option*> VisibleOptions(const CLI::App& app);
 
-// Accepts numbers of a range and says it in the help.
+// Accept numbers of a range, and say it in the help.
 CLI::Validator Between(double low, double high);
+CLI::Validator AtLeast(double low);
 
 // `text` in lines of at most `width` columns, broken at spaces.
 std::vector<std::string> WrapText(std::string_view text, size_t width);

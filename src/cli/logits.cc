@@ -198,12 +198,12 @@ CommandBody Add(CLI::App& app) {
                      "Write greedy_ids too: the ids and N greedy tokens after them, whatever ends "
                      "an answer")
           ->type_name("N")
-          ->check(Between(0, INT32_MAX));
+          ->check(AtLeast(0));
   AddThreadsFlag(app, options->n_threads);
   app.add_option("--chunk", options->chunk,
                  "Tokens of one step; decides speed and memory, never the numbers")
       ->type_name("N")
-      ->check(Between(1, INT32_MAX))
+      ->check(AtLeast(1))
       ->capture_default_str();
   return [options, greedy](Console& console) {
     options->greedy = greedy->count() > 0;

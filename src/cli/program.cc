@@ -60,6 +60,7 @@ std::unique_ptr<Program> MakeProgram() {
   app.require_subcommand(1);
   for (const Command* command : AllCommands()) {
     CLI::App* sub = app.add_subcommand(command->name, command->summary);
+    sub->group("Commands");
     sub->footer(command->examples);
     sub->formatter(std::make_shared<HelpFormatter>(command->usage));
     program->bodies.emplace_back(sub, command->add(*sub));

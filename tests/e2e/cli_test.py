@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -59,9 +60,8 @@ class Help(unittest.TestCase):
         for command in COMMANDS:
             self.assertIn(f".SS colibri {command}", page)
             for line in colibri(command, "--help", check=0).stdout.splitlines():
-                words = line.split()
-                if line.startswith("  -") and words[0].startswith("-"):
-                    self.assertIn(words[0].split(",")[-1].replace("-", "\\-"), page)
+                for name in re.findall(r"--[a-z-]+", line[:28]) if line.startswith("  -") else []:
+                    self.assertIn(name.replace("-", "\\-"), page)
 
 
 class UsageErrors(unittest.TestCase):

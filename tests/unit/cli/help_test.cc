@@ -27,6 +27,16 @@ TEST(Between, SaysItsRangeAndRefusesWhatIsOutside) {
   EXPECT_THROW(app.parse("--x much"), CLI::ParseError);
 }
 
+TEST(AtLeast, SaysItsBoundAndRefusesWhatIsBelow) {
+  CLI::App app;
+  int value = 0;
+  CLI::Option* option = app.add_option("-n,--number", value, "A count")->check(AtLeast(1));
+  EXPECT_EQ(FullDescription(*option), "A count (at least 1)");
+  EXPECT_NO_THROW(app.parse("--number 7"));
+  EXPECT_THROW(app.parse("--number 0"), CLI::ParseError);
+  EXPECT_THROW(app.parse("--number 99999999999"), CLI::ParseError);
+}
+
 TEST(Choices, AreThoseOfASet) {
   CLI::App app;
   std::string value;
