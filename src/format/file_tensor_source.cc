@@ -20,10 +20,13 @@ Result<std::unique_ptr<TensorSource>> FileTensorSource::Create(
     const auto [it, is_new] = source->by_name_.emplace(tensor.name, i);
     if (!is_new) {
       const TensorInfo& other = source->tensors_[it->second];
-      return CorruptData(StrCat("tensor ", Printable(tensor.name), " is in ",
-                                Printable(source->paths_[other.file], 400), " and again in ",
-                                Printable(source->paths_[tensor.file], 400),
-                                "; every name should be there once"));
+      const std::string path = Printable(source->paths_[tensor.file], 400);
+      const std::string where = other.file == tensor.file
+                                    ? "in the same file"
+                                    : StrCat("in ", Printable(source->paths_[other.file], 400));
+      return CorruptData(StrCat(path, ": tensor ", Printable(tensor.name),
+                                " is there again; the first is ", where, " at offset ",
+                                other.offset, ", this one at offset ", tensor.offset));
     }
   }
   return std::unique_ptr<TensorSource>(std::move(source));

@@ -153,6 +153,10 @@ class PartReader {
     return alignment;
   }
 
+  // While the entry is read: also says where in the header.
+  Status EntryError(const TensorInfo& tensor, std::string_view what) const {
+    return cursor_.Corrupt(StrCat("tensor ", Printable(tensor.name), ": ", what));
+  }
   Status TensorError(const TensorInfo& tensor, std::string_view what) const {
     return CorruptData(StrCat(Path(), ": tensor ", Printable(tensor.name), ": ", what));
   }
@@ -165,8 +169,8 @@ class PartReader {
     uint32_t n_dims = 0;
     COLIBRI_RETURN_IF_ERROR(cursor_.ReadNumber(n_dims));
     if (n_dims > kMaxGgufDims) {
-      return TensorError(tensor,
-                         StrCat("has ", n_dims, " dimensions; the format allows ", kMaxGgufDims));
+      return EntryError(tensor,
+                        StrCat("has ", n_dims, " dimensions; the format allows ", kMaxGgufDims));
     }
     tensor.shape.resize(n_dims);
     for (uint64_t& dim : tensor.shape) COLIBRI_RETURN_IF_ERROR(cursor_.ReadNumber(dim));
@@ -176,7 +180,7 @@ class PartReader {
     auto dtype = FindTensorType(type_id);
     if (!dtype.ok()) {
       return std::move(dtype).status().WithContext(
-          StrCat(Path(), ": tensor ", Printable(tensor.name)));
+          StrCat(Path(), ": offset ", cursor_.position(), ": tensor ", Printable(tensor.name)));
     }
     tensor.dtype = *dtype;
     return ComputeSize(tensor);
@@ -186,12 +190,12 @@ class PartReader {
     const uint64_t row = tensor.shape.empty() ? 1 : tensor.shape.front();
     const DTypeInfo& info = GetDTypeInfo(tensor.dtype);
     if (row % info.block_elements != 0) {
-      return TensorError(tensor, StrCat("rows of ", row, " elements are no whole number of ",
-                                        info.name, " blocks of ", info.block_elements));
+      return EntryError(tensor, StrCat("rows of ", row, " elements are no whole number of ",
+                                       info.name, " blocks of ", info.block_elements));
     }
     const auto n = ElementCount(tensor.shape);
     const auto n_bytes = n ? DTypeBytes(tensor.dtype, *n) : std::nullopt;
-    if (!n_bytes) return TensorError(tensor, "the size of its shape does not fit 64 bits");
+    if (!n_bytes) return EntryError(tensor, "the size of its shape does not fit 64 bits");
     tensor.n_bytes = *n_bytes;
     std::reverse(tensor.shape.begin(), tensor.shape.end());
     return {};
