@@ -30,13 +30,22 @@ void DotBlocks(const uint8_t* w, size_t w_stride, const float* x, int32_t k, flo
     const uint8_t* const wb = w + static_cast<size_t>(b) * Block::kBytes;
     // The rows lie one after the other: what follows them is the next call's.
     PrefetchAhead<kRows * Block::kBytes>(next + static_cast<size_t>(b) * kRows * Block::kBytes);
+    typename Block::Factors factors[kRows];
     for (int r = 0; r < kRows; ++r) {
-      const uint8_t* const block = wb + static_cast<size_t>(r) * w_stride;
-      Block::Decode(
-          block, [&](int i, Vec v) __attribute__((always_inline)) {
-            sum[r] = Fma(v, Load(xb + i * kLanes), sum[r]);
-          });
+      Block::Prepare(wb + static_cast<size_t>(r) * w_stride, factors[r]);
     }
+    // Part by part and in it row by row: a whole block of one row is a long chain of additions.
+    ForEachIndex(
+        std::make_integer_sequence<int, Block::kParts>(), [&](auto part) __attribute__((
+                                                              always_inline)) {
+          for (int r = 0; r < kRows; ++r) {
+            Block::template Part<decltype(part)::value>(
+                wb + static_cast<size_t>(r) * w_stride,
+                factors[r], [&](int i, Vec v) __attribute__((always_inline)) {
+                  sum[r] = Fma(v, Load(xb + i * kLanes), sum[r]);
+                });
+          }
+        });
   }
   for (int r = 0; r < kRows; ++r) Store(sums + r * kLanes, sum[r]);
 }
@@ -96,9 +105,16 @@ template <typename Block>
 void DecodeBlocks(const void* src, float* dst, size_t n) {
   const auto* block = static_cast<const uint8_t*>(src);
   for (size_t i = 0; i < n; i += Block::kElements, block += Block::kBytes) {
-    Block::Decode(
-        block, [&](int j, Vec v)
-                   __attribute__((always_inline)) { Store(dst + i + j * kLanes, v); });
+    typename Block::Factors factors;
+    Block::Prepare(block, factors);
+    ForEachIndex(
+        std::make_integer_sequence<int, Block::kParts>(), [&](auto part) __attribute__((
+                                                              always_inline)) {
+          Block::template Part<decltype(part)::value>(
+              block, factors, [&](int j, Vec v) __attribute__((always_inline)) {
+                Store(dst + i + j * kLanes, v);
+              });
+        });
   }
 }
 

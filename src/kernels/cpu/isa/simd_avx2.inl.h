@@ -143,11 +143,12 @@ inline Vec LoadInt8(const uint8_t* p) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
 }
 // out[i] = bytes[i] times `low` for i < 8, times `high` for the others; bytes are signed.
-inline void ScaleInt8(Bytes16 bytes, float low, float high, float* out) {
+inline void ScaleInt8(Bytes16 bytes, float low, float high, float (&out)[16]) {
   const Vec first = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
   const Vec last = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)));
   Store(out, Mul(Set1(low), first));
   Store(out + 8, Mul(Set1(high), last));
+  KeepInMemory(out);
 }
 // Byte i is `value` where bit i is set, else zero.
 inline Bytes32 SpreadBits(uint32_t bits, int value) {

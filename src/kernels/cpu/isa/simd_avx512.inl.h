@@ -129,9 +129,10 @@ inline Vec LoadInt8(const uint8_t* p) {
   const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
 }
-inline void ScaleInt8(Bytes16 bytes, float low, float high, float* out) {
+inline void ScaleInt8(Bytes16 bytes, float low, float high, float (&out)[16]) {
   const Vec factors = _mm512_mask_blend_ps(0xff00, Set1(low), Set1(high));
   Store(out, Mul(factors, _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))));
+  KeepInMemory(out);
 }
 inline Bytes32 SpreadBits(uint32_t bits, int value) {
   return _mm256_maskz_set1_epi8(bits, static_cast<char>(value));

@@ -30,6 +30,12 @@ inline Bytes32 SplitNibbles(const uint8_t* p) {
       _mm256_inserti128_si256(_mm256_castsi128_si256(bytes), _mm_srli_epi16(bytes, 4), 1);
   return And(both, 0xf);
 }
+// Floats that are read back one by one, each into all lanes: a load does that for nothing, where
+// g++ would shuffle them out of the register that wrote them.
+template <size_t kCount>
+inline void KeepInMemory(float (&values)[kCount]) {
+  __asm__("" : "+m"(values));
+}
 // 16 bytes given as four little-endian words, or as they lie in memory.
 using Bytes16 = __m128i;
 inline Bytes16 BytesOfWords(uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
