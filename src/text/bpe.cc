@@ -18,9 +18,40 @@ std::string ByteToken(uint8_t byte) {
   return std::string("<0x") + kHex[byte >> 4] + kHex[byte & 15] + '>';
 }
 
-// A heap's top is its greatest element: order by rank, then position, backwards.
-bool ComesLater(const BpeScratch::Candidate& a, const BpeScratch::Candidate& b) {
-  return a.rank != b.rank ? a.rank > b.rank : a.pos > b.pos;
+// A heap of numbers with four children a node, least on top: half as deep as a binary one.
+void PushLeast(std::vector<uint64_t>& heap, uint64_t value) {
+  size_t hole = heap.size();
+  heap.push_back(value);
+  while (hole > 0) {
+    const size_t parent = (hole - 1) / 4;
+    if (heap[parent] <= value) break;
+    heap[hole] = heap[parent];
+    hole = parent;
+  }
+  heap[hole] = value;
+}
+
+uint64_t PopLeast(std::vector<uint64_t>& heap) {
+  const uint64_t least = heap[0];
+  const uint64_t last = heap.back();
+  heap.pop_back();
+  const size_t n = heap.size();
+  if (n == 0) return least;
+  size_t hole = 0;
+  while (true) {
+    const size_t first = hole * 4 + 1;
+    if (first >= n) break;
+    size_t child = first;
+    const size_t end = std::min(first + 4, n);
+    for (size_t i = first + 1; i < end; ++i) {
+      if (heap[i] < heap[child]) child = i;
+    }
+    if (heap[child] >= last) break;
+    heap[hole] = heap[child];
+    hole = child;
+  }
+  heap[hole] = last;
+  return least;
 }
 
 }  // namespace
@@ -223,47 +254,52 @@ void BpeModel::MergeShort(BpeScratch& scratch) const {
 
 void BpeModel::MergeLong(BpeScratch& scratch) const {
   std::vector<BpeScratch::Symbol>& symbols = scratch.symbols;
-  std::vector<BpeScratch::Candidate>& heap = scratch.heap;
+  std::vector<uint64_t>& heap = scratch.heap;
+  std::vector<uint64_t>& first = scratch.first;
   const auto n = static_cast<int32_t>(scratch.ids.size());
   symbols.resize(scratch.ids.size());
-  heap.clear();
   const auto at = [&](int32_t i) -> BpeScratch::Symbol& { return symbols[static_cast<size_t>(i)]; };
   for (int32_t i = 0; i < n; ++i) {
     at(i) = {.id = scratch.ids[static_cast<size_t>(i)],
              .previous = i - 1,
              .next = i + 1 < n ? i + 1 : -1};
   }
+  const auto key = [](const Pair& pair, int32_t pos) {
+    return uint64_t{pair.rank} << 32 | static_cast<uint32_t>(pos);
+  };
+  // The pairs of the text itself are sorted once; only those that merging makes go through a heap.
+  heap.clear();
+  first.clear();
   for (int32_t i = 0; i + 1 < n; ++i) {
-    if (const Pair* pair = FindPair(at(i).id, at(i + 1).id)) {
-      heap.push_back({.rank = pair->rank, .pos = i, .merged = pair->merged});
-    }
+    if (const Pair* pair = FindPair(at(i).id, at(i + 1).id)) first.push_back(key(*pair, i));
   }
-  std::make_heap(heap.begin(), heap.end(), ComesLater);
+  if (!std::is_sorted(first.begin(), first.end())) std::sort(first.begin(), first.end());
   scratch.steps += static_cast<uint64_t>(n);
   constexpr int32_t kGone = -2;  // previous of a symbol that was merged into its left neighbour
   const auto consider = [&](int32_t left) {
     if (left < 0 || at(left).next < 0) return;
     if (const Pair* pair = FindPair(at(left).id, at(at(left).next).id)) {
-      heap.push_back({.rank = pair->rank, .pos = left, .merged = pair->merged});
-      std::push_heap(heap.begin(), heap.end(), ComesLater);
+      PushLeast(heap, key(*pair, left));
     }
   };
-  while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), ComesLater);
-    const BpeScratch::Candidate best = heap.back();
-    heap.pop_back();
+  size_t next_first = 0;
+  while (next_first < first.size() || !heap.empty()) {
+    const bool from_first =
+        next_first < first.size() && (heap.empty() || first[next_first] < heap[0]);
+    const uint64_t best = from_first ? first[next_first++] : PopLeast(heap);
+    const auto pos = static_cast<int32_t>(best & UINT32_MAX);
     ++scratch.steps;
-    BpeScratch::Symbol& left = at(best.pos);
+    BpeScratch::Symbol& left = at(pos);
     if (left.previous == kGone || left.next < 0) continue;
     const Pair* pair = FindPair(left.id, at(left.next).id);
-    if (pair == nullptr || pair->merged != best.merged) continue;  // the pair has changed since
+    if (pair == nullptr || pair->rank != best >> 32) continue;  // the pair has changed since
     BpeScratch::Symbol& right = at(left.next);
-    left.id = best.merged;
+    left.id = pair->merged;
     left.next = right.next;
     right.previous = kGone;
-    if (left.next >= 0) at(left.next).previous = best.pos;
+    if (left.next >= 0) at(left.next).previous = pos;
     consider(left.previous);
-    consider(best.pos);
+    consider(pos);
   }
   scratch.ids.clear();
   for (int32_t i = 0; i >= 0; i = at(i).next) scratch.ids.push_back(at(i).id);

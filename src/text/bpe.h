@@ -22,16 +22,10 @@ struct BpeScratch {
     int32_t previous;  // -1 at the start
     int32_t next;      // -1 at the end
   };
-  struct Candidate {
-    uint32_t rank;
-    int32_t pos;  // index of the left symbol
-    int32_t merged;
-  };
   std::vector<Symbol> symbols;
-  std::vector<Candidate> heap;
+  std::vector<uint64_t> heap;   // rank << 32 | index of the left symbol, least on top
+  std::vector<uint64_t> first;  // the same for the pairs of the text as it comes
   std::vector<int32_t> ids;
-  std::vector<uint32_t> ranks;
-  std::vector<int32_t> merged;
   uint64_t steps = 0;  // merges looked up or done since the caller last set it to zero
 };
 

@@ -267,6 +267,13 @@ Result<Regex> Regex::Compile(std::string_view pattern, const UnicodeProperties& 
   return regex;
 }
 
+// From here on, what a loop could not match from a position is not tried again.
+void Regex::StartRemembering(Search& search) const {
+  if (search.remembering) return;
+  search.remembering = true;
+  search.scratch.visited.assign(((search.text.size() + 1) * n_loops_ + 63) / 64, 0);
+}
+
 // True when the loop was not yet tried at `pos`; marks it as tried.
 bool Regex::Visit(Search& search, const Instruction& loop, size_t pos) const {
   const size_t bit = pos * n_loops_ + loop.loop;
@@ -335,8 +342,7 @@ size_t Regex::MatchAt(Search& search, uint32_t start, size_t pos) const {
             break;
           }
         } else if (steps + search.spent > search.budget) {
-          search.remembering = true;
-          search.scratch.visited.assign(((text.size() + 1) * n_loops_ + 63) / 64, 0);
+          StartRemembering(search);
         }
         choices.push_back({instruction.other, pos});
         break;
@@ -344,6 +350,7 @@ size_t Regex::MatchAt(Search& search, uint32_t start, size_t pos) const {
         choices.push_back({instruction.other, pos});
         break;
       case Op::kPossessive:
+        if (steps + search.spent > search.budget) StartRemembering(search);
         while (pos < text.size()) {
           size_t after = pos;
           if (!in_set(instruction.set, after)) break;

@@ -88,6 +88,7 @@ class Regex {
   bool FindFrom(Search& search, size_t& pos, size_t& begin) const;
   // The end of the match that starts at `pos` by entry `start`, or npos.
   size_t MatchAt(Search& search, uint32_t start, size_t pos) const;
+  void StartRemembering(Search& search) const;
   bool Visit(Search& search, const Instruction& loop, size_t pos) const;
 
   std::vector<Instruction> program_;
