@@ -1,5 +1,8 @@
 #include "model/arch_spec.h"
 
+#include <algorithm>
+#include <array>
+
 namespace colibri {
 
 const std::vector<KeyRow>& CommonKeys() {
@@ -13,10 +16,7 @@ const std::vector<KeyRow>& CommonKeys() {
       {Field::kKvHeads, {"num_key_value_heads"}, "attention.head_count_kv", 0},
       {Field::kHeadDim, {"head_dim"}, "attention.key_length", 0},
       {Field::kRotaryDim, {}, "rope.dimension_count", 0},
-      {Field::kRotaryFraction,
-       {"rope_parameters.partial_rotary_factor", "partial_rotary_factor"},
-       "",
-       1},
+      {Field::kRotaryFraction, {"partial_rotary_factor"}, "", 1},
       {Field::kAttentionBias, {"attention_bias"}, "", 0},
       {Field::kTiedEmbeddings, {"tie_word_embeddings"}, "", 0},
       {Field::kSlidingWindow, {"sliding_window"}, "attention.sliding_window", 0},
@@ -116,6 +116,13 @@ const std::vector<TensorRow>& CommonTensors() {
       {Role::kRopeShort, "", "rope_factors_short.weight"},
   };
   return rows;
+}
+
+bool NullIsZero(Field field) {
+  constexpr std::array<Field, 7> kFields = {
+      Field::kKvHeads,   Field::kHeadDim, Field::kSlidingWindow, Field::kQkvClip,
+      Field::kQLoraRank, Field::kGroups,  Field::kSelectedGroups};
+  return std::find(kFields.begin(), kFields.end(), field) != kFields.end();
 }
 
 std::string_view TensorName(const ArchSpec& spec, Role role, bool gguf) {

@@ -71,6 +71,10 @@ enum class Field : uint8_t {
   kRopeInterleave,
 };
 
+// Fields whose null in config.json means "none" or "by the other sizes": they read as 0. Any other
+// null is as good as no key.
+bool NullIsZero(Field field);
+
 // Where a field stands: any of hf (the first that is present) in config.json, gguf behind
 // "<architecture>." in GGUF. Empty: not there.
 struct KeyRow {
@@ -81,6 +85,12 @@ struct KeyRow {
   std::optional<double> fallback;
   // The same for GGUF, where that differs.
   std::optional<double> gguf_fallback = {};
+};
+
+// What a family's configuration class in transformers takes where config.json has no such key.
+struct FieldDefault {
+  Field field;
+  double value;
 };
 
 // What a tensor is to the forward pass.
@@ -170,7 +180,11 @@ struct AttentionSpec {
   bool output_bias =
       true;  // where the configuration asks for biases, the output projection has one too
   WindowRule window = WindowRule::kNone;
-  bool yarn_truncate = true;  // where the file does not say
+  bool yarn_truncate = true;    // GGUF does not say
+  bool partial_rotary = false;  // the rotary fraction of a head counts
+  bool rope_mscales = false;    // short_mscale and long_mscale of a scaled rotation count
+  // The scaling of a config.json that says nothing about it.
+  std::optional<RopeSpec> hf_rope_default = {};
 };
 
 struct RouterFamily {
@@ -197,12 +211,16 @@ struct ArchSpec {
   std::vector<std::string_view> gguf_architectures = {};
   NormKind norm = NormKind::kRms;
   double default_theta = 10000;
-  std::vector<KeyRow> keys = {};  // stand before the common ones
+  std::string_view hf_model_type = {};         // names the family where config.json lists no class
+  std::vector<KeyRow> keys = {};               // stand before the common ones
+  std::vector<FieldDefault> hf_defaults = {};  // stand before the rows' fallbacks
   std::vector<TensorRow> tensors =
       {};  // stand beside the common ones; a role given here replaces the common row
   AttentionSpec attention = {};
   RouterFamily router = {};
   ExpertFamily experts = {};
+  // Beginnings of names of tensors that plain decoding does not use.
+  std::vector<std::string_view> unused_tensors = {};
   // Tells families of one GGUF architecture apart; null: takes all.
   std::function<bool(const Metadata&, const TensorSource&)> gguf_when = {};
   // What no table says: called last, may change the plans. Null for most.

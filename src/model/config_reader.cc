@@ -44,22 +44,31 @@ bool ConfigReader::Has(Field field) const {
   return row != nullptr && !PresentKey(*row).empty();
 }
 
+Result<double> ConfigReader::Fallback(const KeyRow& row) const {
+  if (!gguf()) {
+    for (const std::string_view key : row.hf) {
+      const MetaValue* value = metadata().Find(key);
+      if (value != nullptr && NullIsZero(row.field)) return 0.0;  // it is null
+    }
+    for (const FieldDefault& entry : spec_.hf_defaults) {
+      if (entry.field == row.field) return entry.value;
+    }
+  }
+  const std::optional<double>& fallback =
+      gguf() && row.gguf_fallback ? row.gguf_fallback : row.fallback;
+  if (fallback) return *fallback;
+  std::string wanted = gguf() ? GgufKey(row.gguf) : std::string();
+  if (!gguf()) {
+    for (const std::string_view name : row.hf) wanted += StrCat(wanted.empty() ? "" : " or ", name);
+  }
+  return NotFound(StrCat(metadata().origin(), ": family ", spec_.name, " needs the key ", wanted));
+}
+
 Result<double> ConfigReader::Number(Field field) const {
   const KeyRow* row = FindRow(field);
   COLIBRI_CHECK(row != nullptr);
   const std::string key = PresentKey(*row);
-  if (key.empty()) {
-    const std::optional<double>& fallback =
-        gguf() && row->gguf_fallback ? row->gguf_fallback : row->fallback;
-    if (fallback) return *fallback;
-    std::string wanted = gguf() ? GgufKey(row->gguf) : std::string();
-    if (!gguf()) {
-      for (const std::string_view name : row->hf)
-        wanted += StrCat(wanted.empty() ? "" : " or ", name);
-    }
-    return NotFound(
-        StrCat(metadata().origin(), ": family ", spec_.name, " needs the key ", wanted));
-  }
+  if (key.empty()) return Fallback(*row);
   // Some files hold a list with an entry a layer; where all agree it is one number.
   const MetaValue* value = metadata().Find(key);
   if (std::holds_alternative<std::vector<int64_t>>(*value)) {
@@ -79,8 +88,8 @@ Result<double> ConfigReader::Number(Field field) const {
   return *number;
 }
 
-Result<int32_t> ConfigReader::Integer(Field field, int64_t min, int64_t max) const {
-  COLIBRI_ASSIGN_OR_RETURN(const double number, Number(field));
+Result<int32_t> ConfigReader::CheckRange(Field field, double number, int64_t min,
+                                         int64_t max) const {
   if (number != std::floor(number) || number < static_cast<double>(min) ||
       number > static_cast<double>(max)) {
     const std::string key = PresentKey(*FindRow(field));
@@ -89,6 +98,26 @@ Result<int32_t> ConfigReader::Integer(Field field, int64_t min, int64_t max) con
                                   max));
   }
   return static_cast<int32_t>(number);
+}
+
+Result<int32_t> ConfigReader::Integer(Field field, int64_t min, int64_t max) const {
+  COLIBRI_ASSIGN_OR_RETURN(const double number, Number(field));
+  return CheckRange(field, number, min, max);
+}
+
+Result<int32_t> ConfigReader::LayerInteger(Field field, int32_t layer, int64_t min,
+                                           int64_t max) const {
+  const KeyRow* row = FindRow(field);
+  COLIBRI_CHECK(row != nullptr);
+  const std::string key = PresentKey(*row);
+  const MetaValue* value = key.empty() ? nullptr : metadata().Find(key);
+  const auto* list = value != nullptr ? std::get_if<std::vector<int64_t>>(value) : nullptr;
+  if (list == nullptr || list->size() == 1) return Integer(field, min, max);
+  if (static_cast<size_t>(layer) >= list->size()) {
+    return InvalidArgument(StrCat(metadata().origin(), ": ", key, " is a list of ", list->size(),
+                                  ", must have an entry for layer ", layer));
+  }
+  return CheckRange(field, static_cast<double>((*list)[static_cast<size_t>(layer)]), min, max);
 }
 
 Result<bool> ConfigReader::Flag(Field field) const {

@@ -23,12 +23,14 @@ class ConfigReader {
   const TensorSource& tensors() const { return *files_.tensors; }
   const ArchSpec& spec() const { return spec_; }
 
-  // A field's value; its fallback where the file has no such key. NotFound, naming the keys that
-  // would do, when there is neither; InvalidArgument when the value is of another kind or not
-  // finite.
+  // A field's value; its default or fallback where the file has no such key. NotFound, naming the
+  // keys that would do, when there is neither; InvalidArgument when the value is of another kind or
+  // not finite.
   Result<double> Number(Field field) const;
   // A whole number between min and max.
   Result<int32_t> Integer(Field field, int64_t min, int64_t max) const;
+  // The same for one layer, where a file may hold a list with an entry a layer.
+  Result<int32_t> LayerInteger(Field field, int32_t layer, int64_t min, int64_t max) const;
   Result<bool> Flag(Field field) const;
   bool Has(Field field) const;
 
@@ -54,6 +56,9 @@ class ConfigReader {
   const KeyRow* FindRow(Field field) const;
   // The key of the field that the file has, or empty.
   std::string PresentKey(const KeyRow& row) const;
+  // What stands for a field that the file does not have.
+  Result<double> Fallback(const KeyRow& row) const;
+  Result<int32_t> CheckRange(Field field, double number, int64_t min, int64_t max) const;
 
   const ArchSpec& spec_;
   const ModelFiles& files_;

@@ -18,12 +18,17 @@ struct ActivationName {
   std::string_view name;
   GatedActivation activation;
 };
-constexpr std::array<ActivationName, 5> kActivations = {{
+constexpr std::array<ActivationName, 10> kActivations = {{
     {"silu", GatedActivation::kSilu},
     {"swish", GatedActivation::kSilu},
     {"gelu", GatedActivation::kGeluErf},
+    {"gelu_python", GatedActivation::kGeluErf},
     {"gelu_pytorch_tanh", GatedActivation::kGeluTanh},
+    {"gelu_python_tanh", GatedActivation::kGeluTanh},
     {"gelu_new", GatedActivation::kGeluTanh},
+    {"gelu_fast", GatedActivation::kGeluTanh},
+    {"gelu_accurate", GatedActivation::kGeluTanh},
+    {"relu2", GatedActivation::kRelu2},
 }};
 
 Status ReadActivation(const ConfigReader& reader, GatedActivationArgs& out) {
@@ -39,7 +44,7 @@ Status ReadActivation(const ConfigReader& reader, GatedActivationArgs& out) {
     if (out.kind == GatedActivation::kSilu) out.kind = row.activation;
     return Status();
   }
-  return reader.UnknownValue("hidden_act", name, "silu, gelu, gelu_pytorch_tanh");
+  return reader.UnknownValue("hidden_act", name, "silu, gelu, gelu_pytorch_tanh, relu2");
 }
 
 // The size of a dimension of a tensor that must be there; in GGUF the tensors say what keys of
@@ -164,8 +169,8 @@ Result<AttentionPlan> ReadAttention(const ConfigReader& reader, ModelConfig& con
     plan.head_dim = plan.nope_dim + plan.rope_dim;
     COLIBRI_ASSIGN_OR_RETURN(RopeSpec rope,
                              ResolveRope(reader, plan.rope_dim, config.max_positions));
+    COLIBRI_ASSIGN_OR_RETURN(const double factor, LatentScaleFactor(reader, rope));
     config.ropes.push_back(std::move(rope));
-    COLIBRI_ASSIGN_OR_RETURN(const double factor, LatentScaleFactor(reader));
     plan.scale = static_cast<float>(factor / std::sqrt(static_cast<double>(plan.head_dim)));
   } else {
     COLIBRI_ASSIGN_OR_RETURN(plan.n_kv_heads, reader.Integer(Field::kKvHeads, 0, kMaxHeads));
@@ -288,7 +293,7 @@ Result<std::vector<bool>> ReadMoeLayers(const ConfigReader& reader, const ModelC
   return moe;
 }
 
-Result<RouterSpec> ReadRouter(const ConfigReader& reader, const Log& log) {
+Result<RouterSpec> ReadRouter(const ConfigReader& reader, int32_t layer) {
   const RouterFamily& family = reader.spec().router;
   RouterSpec router;
   router.score = family.score;
@@ -296,7 +301,8 @@ Result<RouterSpec> ReadRouter(const ConfigReader& reader, const Log& log) {
   router.group_score = family.group_score;
   router.renormalize_epsilon = family.renormalize_epsilon;
   COLIBRI_ASSIGN_OR_RETURN(router.n_experts, reader.Integer(Field::kExperts, 1, kMaxExperts));
-  COLIBRI_ASSIGN_OR_RETURN(router.n_selected, reader.Integer(Field::kExpertsPerToken, 0, kMaxInt));
+  COLIBRI_ASSIGN_OR_RETURN(router.n_selected,
+                           reader.LayerInteger(Field::kExpertsPerToken, layer, 0, kMaxInt));
   if (family.renormalize) {
     router.renormalize = *family.renormalize;
   } else {
@@ -319,10 +325,6 @@ Result<RouterSpec> ReadRouter(const ConfigReader& reader, const Log& log) {
       return reader.UnknownValue(reader.GgufKey("expert_gating_func"), StrCat(gating),
                                  StrCat(expected));
     }
-    if (gating == 0 && sigmoid) {
-      log.Warning(StrCat(reader.metadata().origin(), ": ", reader.GgufKey("expert_gating_func"),
-                         " is missing; family ", reader.spec().name, " routes by sigmoid"));
-    }
   }
   return router;
 }
@@ -331,9 +333,10 @@ Status ReadFeedForward(const ConfigReader& reader, ModelConfig& config, const Lo
   GatedActivationArgs activation;
   COLIBRI_RETURN_IF_ERROR(ReadActivation(reader, activation));
   COLIBRI_ASSIGN_OR_RETURN(const std::vector<bool> moe, ReadMoeLayers(reader, config));
-  RouterSpec router;
-  if (std::find(moe.begin(), moe.end(), true) != moe.end()) {
-    COLIBRI_ASSIGN_OR_RETURN(router, ReadRouter(reader, log));
+  if (reader.gguf() && !reader.Has(Field::kGatingFunction) &&
+      reader.spec().router.score == RouterScore::kSigmoid) {
+    log.Warning(StrCat(reader.metadata().origin(), ": ", reader.GgufKey("expert_gating_func"),
+                       " is missing; family ", reader.spec().name, " routes by sigmoid"));
   }
   for (int32_t l = 0; l < config.n_layers; ++l) {
     FfnPlan& plan = config.layers[static_cast<size_t>(l)].ffn;
@@ -348,7 +351,7 @@ Status ReadFeedForward(const ConfigReader& reader, ModelConfig& config, const Lo
       }
       continue;
     }
-    plan.router = router;
+    COLIBRI_ASSIGN_OR_RETURN(plan.router, ReadRouter(reader, l));
     if (reader.gguf()) {
       COLIBRI_ASSIGN_OR_RETURN(plan.expert_intermediate,
                                TensorDimension(reader, Role::kExpertDown, l, 2, 3));
@@ -396,6 +399,13 @@ Result<const ArchSpec*> FindArchSpec(const ModelFiles& files) {
     COLIBRI_ASSIGN_OR_RETURN(const std::optional<std::vector<std::string>> classes,
                              files.config.GetStrings("architectures"));
     if (classes) names = *classes;
+    if (names.empty()) {
+      COLIBRI_ASSIGN_OR_RETURN(const std::optional<std::string> type,
+                               files.config.GetString("model_type"));
+      for (const ArchSpec& spec : AllArchSpecs()) {
+        if (type && spec.hf_model_type == *type) return &spec;
+      }
+    }
   }
   if (names.empty()) {
     return NotFound(StrCat(files.config.origin(), ": the key ",
@@ -421,7 +431,7 @@ Result<ModelConfig> ResolveConfig(const ConfigReader& reader, const ModelFiles& 
     config.architecture = name.value_or("");
   } else {
     COLIBRI_ASSIGN_OR_RETURN(const auto classes, files.config.GetStrings("architectures"));
-    config.architecture = classes ? classes->front() : "";
+    config.architecture = classes && !classes->empty() ? classes->front() : "";
     COLIBRI_ASSIGN_OR_RETURN(const auto method,
                              files.config.GetString("quantization_config.quant_method"));
     if (method && *method != "mxfp4") {

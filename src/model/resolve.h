@@ -33,7 +33,7 @@ Result<ModelConfig> ResolveConfig(const ConfigReader& reader, const ModelFiles& 
 //   head_dim  elements of a head that the rotation may take
 Result<RopeSpec> ResolveRope(const ConfigReader& reader, int32_t head_dim, int32_t max_positions);
 // What multiplies the scores of latent attention beyond 1/sqrt(d) (YaRN's mscale, squared).
-Result<double> LatentScaleFactor(const ConfigReader& reader);
+Result<double> LatentScaleFactor(const ConfigReader& reader, const RopeSpec& rope);
 
 // Where keys and values of each layer lie in a page.
 KvLayout MakeKvLayout(const ModelConfig& config);

@@ -50,6 +50,11 @@ class Keys {
       return InvalidArgument(StrCat(metadata_.origin(), ": ", name, " must be finite"));
     return value.value_or(fallback);
   }
+  Result<bool> Flag(std::string_view key, bool fallback) const {
+    COLIBRI_ASSIGN_OR_RETURN(const std::optional<bool> value,
+                             metadata_.GetBool(StrCat(prefix_, key)));
+    return value.value_or(fallback);
+  }
   Result<int64_t> Positions(std::string_view key, int64_t fallback) const {
     COLIBRI_ASSIGN_OR_RETURN(const double value, Number(key, static_cast<double>(fallback)));
     if (value < 1 || value > static_cast<double>(kMaxPositions)) {
@@ -103,60 +108,83 @@ Status ReadLongRope(const ConfigReader& reader, const Keys& keys, int32_t max_po
       factor <= 1 ? 1.0
                   : std::sqrt(1 + std::log(factor) /
                                       std::log(static_cast<double>(spec.original_positions)));
-  COLIBRI_ASSIGN_OR_RETURN(const double attention_factor,
-                           keys.Number("attention_factor", inferred));
-  COLIBRI_ASSIGN_OR_RETURN(spec.short_attention_factor,
-                           keys.Number("short_mscale", attention_factor));
-  COLIBRI_ASSIGN_OR_RETURN(spec.long_attention_factor,
-                           keys.Number("long_mscale", attention_factor));
+  COLIBRI_ASSIGN_OR_RETURN(spec.attention_factor, keys.Number("attention_factor", inferred));
   return Status();
 }
 
-std::string HfScalingPrefix(const Metadata& metadata) {
-  return metadata.HasPrefix("rope_scaling.") ? "rope_scaling." : "rope_parameters.";
+// The dictionary of config.json that counts: rope_scaling, as hubs hold it, wherever it holds
+// anything, else rope_parameters, as transformers 5 writes it.
+std::string HfDictionary(const Metadata& metadata) {
+  const auto first = metadata.values().lower_bound("rope_scaling.");
+  const bool filled =
+      first != metadata.values().end() && first->first.rfind("rope_scaling.", 0) == 0;
+  return filled ? "rope_scaling." : "rope_parameters.";
+}
+
+bool HasHfDictionary(const Metadata& metadata) {
+  return metadata.HasPrefix("rope_scaling.") || metadata.HasPrefix("rope_parameters.") ||
+         metadata.Has("rope_parameters");
+}
+
+Status ReadYarn(const Keys& keys, bool truncate_by_default, RopeSpec& spec) {
+  // A zero means the default, as no value does.
+  COLIBRI_ASSIGN_OR_RETURN(const double beta_fast, keys.Number("beta_fast", 0));
+  COLIBRI_ASSIGN_OR_RETURN(const double beta_slow, keys.Number("beta_slow", 0));
+  if (beta_fast != 0) spec.beta_fast = beta_fast;
+  if (beta_slow != 0) spec.beta_slow = beta_slow;
+  COLIBRI_ASSIGN_OR_RETURN(spec.truncate, keys.Flag("truncate", truncate_by_default));
+  COLIBRI_ASSIGN_OR_RETURN(const double mscale, keys.Number("mscale", 0));
+  COLIBRI_ASSIGN_OR_RETURN(const double mscale_all_dim, keys.Number("mscale_all_dim", 0));
+  const bool both = mscale != 0 && mscale_all_dim != 0;
+  const double inferred =
+      both ? YarnMscale(spec.factor, mscale) / YarnMscale(spec.factor, mscale_all_dim)
+           : YarnMscale(spec.factor, 1);
+  COLIBRI_ASSIGN_OR_RETURN(spec.attention_factor, keys.Number("attention_factor", inferred));
+  return Status();
 }
 
 Status ReadHuggingFace(const ConfigReader& reader, int32_t max_positions, RopeSpec& spec) {
   const Metadata& metadata = reader.metadata();
-  const Keys keys(metadata, HfScalingPrefix(metadata));
-  for (const std::string_view key : {"rope_theta", "rope_parameters.rope_theta"}) {
-    COLIBRI_ASSIGN_OR_RETURN(const std::optional<double> theta, metadata.GetDouble(key));
-    if (theta) spec.theta = *theta;
+  const AttentionSpec& attention = reader.spec().attention;
+  if (attention.hf_rope_default && !HasHfDictionary(metadata)) {
+    const RopeSpec sizes = spec;
+    spec = *attention.hf_rope_default;
+    spec.layout = sizes.layout;
+    spec.n_rotary = sizes.n_rotary;
+    spec.max_positions = sizes.max_positions;
+    spec.attention_factor = YarnMscale(spec.factor, 1);
+    COLIBRI_ASSIGN_OR_RETURN(spec.theta, Keys(metadata, "").Number("rope_theta", sizes.theta));
+    return Status();
   }
+  const Keys keys(metadata, HfDictionary(metadata));
+  COLIBRI_ASSIGN_OR_RETURN(spec.theta, Keys(metadata, "").Number("rope_theta", spec.theta));
+  COLIBRI_ASSIGN_OR_RETURN(spec.theta, keys.Number("rope_theta", spec.theta));
   const std::string type_key = StrCat(keys.prefix(), keys.Has("rope_type") ? "rope_type" : "type");
   COLIBRI_ASSIGN_OR_RETURN(const std::optional<std::string> type, metadata.GetString(type_key));
   COLIBRI_ASSIGN_OR_RETURN(spec.scaling, ParseScaling(reader, type_key, type.value_or("default")));
   if (spec.scaling == RopeScaling::kNone) return Status();
 
   // Some files hold the original length beside the dictionary; it has priority there.
-  COLIBRI_ASSIGN_OR_RETURN(const std::optional<int64_t> outside,
-                           metadata.GetInt("original_max_position_embeddings"));
   COLIBRI_ASSIGN_OR_RETURN(spec.original_positions,
                            keys.Positions("original_max_position_embeddings", max_positions));
-  if (outside && *outside > 0 && *outside <= kMaxPositions) spec.original_positions = *outside;
+  COLIBRI_ASSIGN_OR_RETURN(
+      spec.original_positions,
+      Keys(metadata, "").Positions("original_max_position_embeddings", spec.original_positions));
   COLIBRI_ASSIGN_OR_RETURN(spec.factor,
                            keys.Number("factor", static_cast<double>(max_positions) /
                                                      static_cast<double>(spec.original_positions)));
   COLIBRI_RETURN_IF_ERROR(CheckFactor(reader, keys, spec.factor));
   COLIBRI_ASSIGN_OR_RETURN(spec.alpha, keys.Number("alpha", 0));
-  COLIBRI_ASSIGN_OR_RETURN(spec.beta_fast, keys.Number("beta_fast", 32));
-  COLIBRI_ASSIGN_OR_RETURN(spec.beta_slow, keys.Number("beta_slow", 1));
-  COLIBRI_ASSIGN_OR_RETURN(const std::optional<bool> truncate,
-                           metadata.GetBool(StrCat(keys.prefix(), "truncate")));
-  spec.truncate = truncate.value_or(true);
   COLIBRI_ASSIGN_OR_RETURN(spec.low_freq_factor, keys.Number("low_freq_factor", 1));
   COLIBRI_ASSIGN_OR_RETURN(spec.high_freq_factor, keys.Number("high_freq_factor", 4));
-  if (spec.scaling == RopeScaling::kYarn) {
-    COLIBRI_ASSIGN_OR_RETURN(const double mscale, keys.Number("mscale", 0));
-    COLIBRI_ASSIGN_OR_RETURN(const double mscale_all_dim, keys.Number("mscale_all_dim", 0));
-    const bool both = mscale != 0 && mscale_all_dim != 0;
-    const double inferred =
-        both ? YarnMscale(spec.factor, mscale) / YarnMscale(spec.factor, mscale_all_dim)
-             : YarnMscale(spec.factor, 1);
-    COLIBRI_ASSIGN_OR_RETURN(spec.attention_factor, keys.Number("attention_factor", inferred));
-  }
+  if (spec.scaling == RopeScaling::kYarn) COLIBRI_RETURN_IF_ERROR(ReadYarn(keys, true, spec));
   if (spec.scaling == RopeScaling::kLongRope)
-    return ReadLongRope(reader, keys, max_positions, spec);
+    COLIBRI_RETURN_IF_ERROR(ReadLongRope(reader, keys, max_positions, spec));
+  if (attention.rope_mscales && (keys.Has("short_mscale") || keys.Has("long_mscale"))) {
+    spec.attention_factor = 1;
+    COLIBRI_ASSIGN_OR_RETURN(spec.short_attention_factor, keys.Number("short_mscale", 1));
+    COLIBRI_ASSIGN_OR_RETURN(spec.long_attention_factor, keys.Number("long_mscale", 1));
+  }
   return Status();
 }
 
@@ -211,7 +239,7 @@ Status ReadGguf(const ConfigReader& reader, int32_t max_positions, RopeSpec& spe
     spec.scaling = RopeScaling::kLongRope;
     COLIBRI_ASSIGN_OR_RETURN(spec.long_factors, FactorTensor(reader, *longs, spec.n_rotary));
     COLIBRI_ASSIGN_OR_RETURN(spec.short_factors, FactorTensor(reader, *shorts, spec.n_rotary));
-    spec.long_attention_factor = spec.short_attention_factor = attention_factor;
+    spec.attention_factor = attention_factor;
   } else if (spec.scaling == RopeScaling::kLongRope) {
     return NotFound(StrCat(metadata.origin(),
                            ": longrope scaling needs the tensors rope_factors_long.weight and "
@@ -223,6 +251,31 @@ Status ReadGguf(const ConfigReader& reader, int32_t max_positions, RopeSpec& spe
   return Status();
 }
 
+// How many leading elements of a head turn.
+Result<int32_t> RotaryElements(const ConfigReader& reader, int32_t head_dim) {
+  const AttentionSpec& attention = reader.spec().attention;
+  if (attention.mixer == MixerKind::kMla) return head_dim;
+  COLIBRI_ASSIGN_OR_RETURN(const int32_t n_rotary, reader.Integer(Field::kRotaryDim, 0, head_dim));
+  if (reader.gguf()) return n_rotary > 0 ? n_rotary : head_dim;
+  if (!attention.partial_rotary) return head_dim;
+  // A fraction in the dictionary goes before one beside it, and both before a number of elements.
+  const Keys keys(reader.metadata(), HfDictionary(reader.metadata()));
+  double fraction = 1;
+  if (keys.Has("partial_rotary_factor")) {
+    COLIBRI_ASSIGN_OR_RETURN(fraction, keys.Number("partial_rotary_factor", 1));
+  } else if (n_rotary > 0 && !reader.Has(Field::kRotaryFraction)) {
+    return n_rotary;
+  } else {
+    COLIBRI_ASSIGN_OR_RETURN(fraction, reader.Number(Field::kRotaryFraction));
+  }
+  if (!(fraction > 0 && fraction <= 1)) {
+    return InvalidArgument(StrCat(reader.metadata().origin(),
+                                  ": partial_rotary_factor must be above 0 and at most 1, is ",
+                                  fraction));
+  }
+  return static_cast<int32_t>(head_dim * fraction);
+}
+
 }  // namespace
 
 Result<RopeSpec> ResolveRope(const ConfigReader& reader, int32_t head_dim, int32_t max_positions) {
@@ -231,22 +284,7 @@ Result<RopeSpec> ResolveRope(const ConfigReader& reader, int32_t head_dim, int32
   spec.layout = reader.gguf() ? attention.gguf_rope : attention.hf_rope;
   spec.theta = reader.spec().default_theta;
   spec.max_positions = max_positions;
-  spec.n_rotary = head_dim;
-  if (attention.mixer == MixerKind::kGqa) {
-    COLIBRI_ASSIGN_OR_RETURN(const int32_t n_rotary,
-                             reader.Integer(Field::kRotaryDim, 0, head_dim));
-    if (n_rotary > 0) {
-      spec.n_rotary = n_rotary;
-    } else {
-      COLIBRI_ASSIGN_OR_RETURN(const double fraction, reader.Number(Field::kRotaryFraction));
-      if (!(fraction > 0 && fraction <= 1)) {
-        return InvalidArgument(StrCat(reader.metadata().origin(),
-                                      ": partial_rotary_factor must be above 0 and at most 1, is ",
-                                      fraction));
-      }
-      if (!reader.gguf()) spec.n_rotary = static_cast<int32_t>(head_dim * fraction);
-    }
-  }
+  COLIBRI_ASSIGN_OR_RETURN(spec.n_rotary, RotaryElements(reader, head_dim));
   if (spec.n_rotary < 2 || spec.n_rotary % 2 != 0) {
     return InvalidArgument(StrCat(
         reader.metadata().origin(),
@@ -262,24 +300,33 @@ Result<RopeSpec> ResolveRope(const ConfigReader& reader, int32_t head_dim, int32
     return InvalidArgument(StrCat(reader.metadata().origin(),
                                   ": dynamic rope scaling needs at least 4 rotary elements"));
   }
+  // Whatever the settings are, each on its own may be in order and all together not.
+  for (const int64_t context : {int64_t{1}, kMaxPositions}) {
+    bool usable = std::isfinite(RopeAttentionFactor(spec, context));
+    for (const float frequency : RopeInverseFrequencies(spec, context))
+      usable &= std::isfinite(frequency);
+    if (!usable) {
+      return InvalidArgument(StrCat(reader.metadata().origin(),
+                                    ": the rope settings give frequencies that are not finite"));
+    }
+  }
   return spec;
 }
 
-Result<double> LatentScaleFactor(const ConfigReader& reader) {
+Result<double> LatentScaleFactor(const ConfigReader& reader, const RopeSpec& rope) {
   const Metadata& metadata = reader.metadata();
-  double multiplier = 0, factor = 1;
+  if (rope.scaling == RopeScaling::kNone) return 1.0;
+  double multiplier = 0;
   if (reader.gguf()) {
     const Keys keys(metadata, reader.GgufKey("rope.scaling."));
     COLIBRI_ASSIGN_OR_RETURN(multiplier, keys.Number("yarn_log_multiplier", 0));
     multiplier *= 10;  // stored with YaRN's 0.1 in it
-    COLIBRI_ASSIGN_OR_RETURN(factor, keys.Number("factor", 1));
   } else {
-    const Keys keys(metadata, HfScalingPrefix(metadata));
+    const Keys keys(metadata, HfDictionary(metadata));
     COLIBRI_ASSIGN_OR_RETURN(multiplier, keys.Number("mscale_all_dim", 0));
-    COLIBRI_ASSIGN_OR_RETURN(factor, keys.Number("factor", 1));
   }
   if (multiplier == 0) return 1.0;
-  const double mscale = YarnMscale(factor, multiplier);
+  const double mscale = YarnMscale(rope.factor, multiplier);
   return mscale * mscale;
 }
 

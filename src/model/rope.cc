@@ -113,11 +113,9 @@ std::vector<float> RopeInverseFrequencies(const RopeSpec& spec, int64_t max_cont
 }
 
 float RopeAttentionFactor(const RopeSpec& spec, int64_t max_context) {
-  if (spec.scaling == RopeScaling::kLongRope) {
-    return static_cast<float>(IsLong(spec, max_context) ? spec.long_attention_factor
-                                                        : spec.short_attention_factor);
-  }
-  return static_cast<float>(spec.attention_factor);
+  return static_cast<float>(spec.attention_factor * (IsLong(spec, max_context)
+                                                         ? spec.long_attention_factor
+                                                         : spec.short_attention_factor));
 }
 
 void RopeCosSin(std::span<const float> inverse_frequencies, float attention_factor,

@@ -36,10 +36,11 @@ struct RopeSpec {
   double beta_fast = 32, beta_slow = 1;  // YaRN
   bool truncate = true;                  // YaRN: correction range rounded to whole dimensions
   double alpha = 0;                      // kDynamic: Hunyuan's own form, base * alpha^(d / (d - 2))
-  double low_freq_factor = 1, high_freq_factor = 4;              // kLlama3
-  std::vector<double> short_factors, long_factors;               // kLongRope, [n_rotary / 2]
-  double short_attention_factor = 1, long_attention_factor = 1;  // kLongRope
+  double low_freq_factor = 1, high_freq_factor = 4;           // kLlama3
+  std::vector<double> short_factors = {}, long_factors = {};  // kLongRope, [n_rotary / 2]
   double attention_factor = 1;  // multiplies cosines and sines (YaRN's mscale)
+  // Multiply it, for contexts up to original_positions and beyond (PhiMoE).
+  double short_attention_factor = 1, long_attention_factor = 1;
 };
 
 // The inverse frequencies, [n_rotary / 2] float32, for an engine whose sequences hold up to

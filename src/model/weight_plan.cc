@@ -1,4 +1,5 @@
 // Which tensors a model's layers need, by the roles of its family.
+#include <algorithm>
 #include <array>
 
 #include "base/strings.h"
@@ -39,9 +40,9 @@ Status WeightLoader::PlanModel(const ModelConfig& config, ModelWeights& weights)
   const std::string head = reader_.NameOf(Role::kHead, 0);
   if (!config.tied_embeddings)
     return TakeLinear(head, config.vocab_size, config.hidden, false, weights.head);
-  // Some folders store the tied matrix twice.
+  // Some folders store the tied matrix twice. A bias is the head's own.
   if (const TensorInfo* copy = reader_.tensors().Find(head)) used_.insert(copy);
-  return Status();
+  return TakeBias(head, config.vocab_size, false, weights.head.bias);
 }
 
 Status WeightLoader::PlanAttention(const ModelConfig& config, int32_t layer,
@@ -149,7 +150,6 @@ Status WeightLoader::PlanDense(const ModelConfig& config, int32_t layer, FfnWeig
 Status WeightLoader::PlanMoe(const ModelConfig& config, int32_t layer, MoeWeights& weights) {
   const FfnPlan& plan = config.layers[static_cast<size_t>(layer)].ffn;
   const int64_t n = plan.router.n_experts;
-  LinearWeights router;
   const std::string router_name = reader_.NameOf(Role::kRouter, layer);
   COLIBRI_RETURN_IF_ERROR(TakeMatrix(router_name, n, config.hidden, weights.router));
   COLIBRI_RETURN_IF_ERROR(TakeBias(router_name, n, false, weights.router_bias));
@@ -354,6 +354,11 @@ Status WeightLoader::CheckAllUsed(const ModelConfig& config) {
           *layer < static_cast<int64_t>(config.n_layers) + extra)
         continue;
     }
+    const auto begins = [&](std::string_view start) {
+      return name.substr(0, start.size()) == start;
+    };
+    const auto& unused = reader_.spec().unused_tensors;
+    if (std::any_of(unused.begin(), unused.end(), begins)) continue;
     if (name == "rope_freqs.weight" || name == "rope_factors_long.weight" ||
         name == "rope_factors_short.weight")
       continue;

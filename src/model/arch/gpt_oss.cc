@@ -9,6 +9,7 @@ ArchSpec GptOssSpec() {
       .hf_classes = {"GptOssForCausalLM"},
       .gguf_architectures = {"gpt-oss"},
       .default_theta = 150000,
+      .hf_model_type = "gpt_oss",
       .keys =
           {
               {Field::kAttentionBias, {"attention_bias"}, "", 1},
@@ -16,6 +17,18 @@ ArchSpec GptOssSpec() {
               {Field::kUseSlidingWindow, {}, "", 1},
               {Field::kSlidingWindow, {"sliding_window"}, "attention.sliding_window", 128},
           },
+      .hf_defaults = {{Field::kVocabSize, 201088},
+                      {Field::kHidden, 2880},
+                      {Field::kLayers, 36},
+                      {Field::kHeads, 64},
+                      {Field::kKvHeads, 8},
+                      {Field::kHeadDim, 64},
+                      {Field::kMaxPositions, 131072},
+                      {Field::kNormEps, 1e-5},
+                      {Field::kExperts, 128},
+                      {Field::kExpertsPerToken, 4},
+                      {Field::kExpertIntermediate, 2880},
+                      {Field::kSlidingWindow, 128}},
       .tensors =
           {
               {Role::kFfnNorm, "model.layers.{l}.post_attention_layernorm.weight",
@@ -28,7 +41,13 @@ ArchSpec GptOssSpec() {
                "blk.{l}.ffn_down_exps.bias"},
           },
       // GGUF does not hold YaRN's truncate; the released models have it off.
-      .attention = {.sinks = true, .window = WindowRule::kEvenLayerTypes, .yarn_truncate = false},
+      .attention = {.sinks = true,
+                    .window = WindowRule::kEvenLayerTypes,
+                    .yarn_truncate = false,
+                    .hf_rope_default = RopeSpec{.scaling = RopeScaling::kYarn,
+                                                .factor = 32,
+                                                .original_positions = 4096,
+                                                .truncate = false}},
       .router = {.score = RouterScore::kLogit, .softmax_selected = true, .renormalize = false},
       .experts = {.layers = MoeLayerRule::kAll,
                   .hf_fused = FusedExperts::kInterleavedColumns,

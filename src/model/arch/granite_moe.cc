@@ -19,6 +19,7 @@ ArchSpec GraniteMoeSpec() {
       .name = "granite_moe",
       .hf_classes = {"GraniteMoeForCausalLM"},
       .gguf_architectures = {"granitemoe"},
+      .hf_model_type = "granitemoe",
       .keys =
           {
               {Field::kAttentionScale, {"attention_multiplier"}, "attention.scale", 1},
@@ -27,6 +28,15 @@ ArchSpec GraniteMoeSpec() {
               {Field::kLogitScale, {"logits_scaling"}, "logit_scale", 1},
               {Field::kExpertIntermediate, {"intermediate_size"}, "feed_forward_length", {}},
           },
+      .hf_defaults = {{Field::kVocabSize, 32000},
+                      {Field::kHidden, 4096},
+                      {Field::kLayers, 32},
+                      {Field::kHeads, 32},
+                      {Field::kMaxPositions, 2048},
+                      {Field::kNormEps, 1e-6},
+                      {Field::kExperts, 8},
+                      {Field::kExpertsPerToken, 2},
+                      {Field::kExpertIntermediate, 11008}},
       .tensors =
           {
               {Role::kRouter, "model.layers.{l}.block_sparse_moe.router.layer.weight",

@@ -1,41 +1,35 @@
 // Hunyuan-A13B: QK norm behind the rotation, one shared expert of the experts' own size.
-#include "base/strings.h"
-#include "model/config_reader.h"
 #include "model/registry.h"
 
 namespace colibri {
-namespace {
-
-// The number of experts a token may be a list with an entry a layer.
-Status Finish(const ConfigReader& reader, ModelConfig& config) {
-  if (reader.gguf()) return Status();
-  COLIBRI_ASSIGN_OR_RETURN(const auto topk, reader.metadata().GetInts("moe_topk"));
-  if (!topk || topk->size() <= 1) return Status();
-  if (topk->size() < config.layers.size()) {
-    return reader.UnknownValue("moe_topk", StrCat("a list of ", topk->size()),
-                               StrCat("a list of ", config.layers.size(), ", one a layer"));
-  }
-  for (size_t l = 0; l < config.layers.size(); ++l)
-    config.layers[l].ffn.router.n_selected = static_cast<int32_t>((*topk)[l]);
-  return Status();
-}
-
-}  // namespace
-
 ArchSpec HunyuanMoeSpec() {
   return {
       .name = "hunyuan_moe",
       .hf_classes = {"HunYuanMoEV1ForCausalLM"},
       .gguf_architectures = {"hunyuan-moe"},
+      .hf_model_type = "hunyuan_v1_moe",
       .keys =
           {
-              {Field::kExpertsPerToken, {"moe_topk"}, "expert_used_count", {}},
+              {Field::kExpertsPerToken,
+               {"moe_topk", "num_experts_per_tok"},
+               "expert_used_count",
+               {}},
               {Field::kExpertIntermediate, {"intermediate_size"}, "expert_feed_forward_length", {}},
               {Field::kSharedIntermediate,
                {"intermediate_size"},
                "expert_shared_feed_forward_length",
                0},
           },
+      .hf_defaults = {{Field::kVocabSize, 290943},
+                      {Field::kHidden, 4096},
+                      {Field::kLayers, 32},
+                      {Field::kHeads, 32},
+                      {Field::kMaxPositions, 2048},
+                      {Field::kNormEps, 1e-5},
+                      {Field::kExperts, 1},
+                      {Field::kExpertsPerToken, 1},
+                      {Field::kExpertIntermediate, 11008},
+                      {Field::kSharedIntermediate, 11008}},
       .tensors =
           {
               {Role::kQNorm, "model.layers.{l}.self_attn.query_layernorm.weight",
@@ -53,7 +47,6 @@ ArchSpec HunyuanMoeSpec() {
       .attention = {.qk_norm = QkNorm::kPerHead, .qk_norm_after_rope = true},
       .router = {.score = RouterScore::kSoftmax, .renormalize = true},
       .experts = {.layers = MoeLayerRule::kAll, .shared_intermediate_is_per_expert = false},
-      .finish = Finish,
   };
 }
 

@@ -9,11 +9,22 @@ ArchSpec MixtralSpec() {
       .hf_classes = {"MixtralForCausalLM"},
       .gguf_architectures = {"llama"},  // with expert_count > 0
       .default_theta = 1000000,
+      .hf_model_type = "mixtral",
       .keys =
           {
               {Field::kExpertIntermediate, {"intermediate_size"}, "feed_forward_length", {}},
               {Field::kUseSlidingWindow, {}, "", 1},
           },
+      .hf_defaults = {{Field::kVocabSize, 32000},
+                      {Field::kHidden, 4096},
+                      {Field::kLayers, 32},
+                      {Field::kHeads, 32},
+                      {Field::kKvHeads, 8},
+                      {Field::kMaxPositions, 131072},
+                      {Field::kNormEps, 1e-5},
+                      {Field::kExperts, 8},
+                      {Field::kExpertsPerToken, 2},
+                      {Field::kExpertIntermediate, 14336}},
       .tensors =
           {
               {Role::kRouter, "model.layers.{l}.block_sparse_moe.gate.weight",

@@ -26,12 +26,23 @@ ArchSpec PhimoeSpec() {
       .gguf_architectures = {"phimoe"},
       .norm = NormKind::kLayer,
       .default_theta = 1000000,
+      .hf_model_type = "phimoe",
       .keys =
           {
               {Field::kExpertIntermediate, {"intermediate_size"}, "feed_forward_length", {}},
               {Field::kRouterJitter, {"router_jitter_noise"}, "", 0.01},
               {Field::kUseSlidingWindow, {}, "", 1},
           },
+      .hf_defaults = {{Field::kVocabSize, 32064},
+                      {Field::kHidden, 4096},
+                      {Field::kLayers, 32},
+                      {Field::kHeads, 32},
+                      {Field::kKvHeads, 8},
+                      {Field::kMaxPositions, 131072},
+                      {Field::kNormEps, 1e-5},
+                      {Field::kExperts, 16},
+                      {Field::kExpertsPerToken, 2},
+                      {Field::kExpertIntermediate, 6400}},
       .tensors =
           {
               {Role::kRouter, "model.layers.{l}.block_sparse_moe.gate.weight",
@@ -43,7 +54,7 @@ ArchSpec PhimoeSpec() {
               {Role::kExpertDown, "model.layers.{l}.block_sparse_moe.experts.{e}.w2.weight",
                "blk.{l}.ffn_down_exps.weight"},
           },
-      .attention = {.window = WindowRule::kAllLayers},
+      .attention = {.window = WindowRule::kAllLayers, .rope_mscales = true},
       .router = {.score = RouterScore::kSparseMixer, .renormalize = false},
       .experts = {.layers = MoeLayerRule::kAll},
       .finish = Finish,
