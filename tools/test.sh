@@ -18,8 +18,10 @@ case "${1:-}" in
     ;;
 esac
 
-if [ -z "${COLIBRI_ASSETS:-}" ] && [ -d ../shared/goldens ]; then
-  COLIBRI_ASSETS=$(cd ../shared && pwd)
+if [ -z "${COLIBRI_ASSETS:-}" ] && [ -d ../shared/goldens ]; then COLIBRI_ASSETS=../shared; fi
+if [ -n "${COLIBRI_ASSETS:-}" ]; then
+  # Tests run in folders of their own.
+  COLIBRI_ASSETS=$(cd "$COLIBRI_ASSETS" && pwd)
   export COLIBRI_ASSETS
 fi
 # Two clones of the same sources share what ccache keeps.

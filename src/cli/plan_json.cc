@@ -1,5 +1,7 @@
 #include "cli/plan_json.h"
 
+#include <array>
+#include <charconv>
 #include <vector>
 
 #include "base/strings.h"
@@ -99,6 +101,15 @@ const char* Name(GroupScore score) {
   return score == GroupScore::kMax ? "max" : "top_two";
 }
 
+// The double that prints as the float does: 1e-06, not 9.999999974752427e-07.
+double Shortest(float value) {
+  std::array<char, 32> text;
+  const char* end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  double out = value;
+  std::from_chars(text.data(), end, out);
+  return out;
+}
+
 void AddScaling(const RopeSpec& rope, Json& out) {
   switch (rope.scaling) {
     case RopeScaling::kNone:
@@ -144,7 +155,7 @@ Json RopeJson(const RopeSpec& rope) {
 Json AttentionJson(const AttentionPlan& plan) {
   Json out = {{"mixer", Name(plan.kind)},      {"n_heads", plan.n_heads},
               {"n_kv_heads", plan.n_kv_heads}, {"head_dim", plan.head_dim},
-              {"v_head_dim", plan.v_head_dim}, {"scale", plan.scale}};
+              {"v_head_dim", plan.v_head_dim}, {"scale", Shortest(plan.scale)}};
   if (plan.kind == MixerKind::kMla) {
     out["q_lora_rank"] = plan.q_lora_rank;
     out["kv_lora_rank"] = plan.kv_lora_rank;
@@ -155,7 +166,7 @@ Json AttentionJson(const AttentionPlan& plan) {
   if (plan.has_sinks) out["sinks"] = true;
   if (plan.qk_norm != QkNorm::kNone) out["qk_norm"] = Name(plan.qk_norm);
   if (plan.qk_norm_after_rope) out["qk_norm_after_rope"] = true;
-  if (plan.qkv_clip != 0) out["qkv_clip"] = plan.qkv_clip;
+  if (plan.qkv_clip != 0) out["qkv_clip"] = Shortest(plan.qkv_clip);
   if (plan.rope >= 0) {
     out["rope"] = plan.rope;
   } else {
@@ -170,16 +181,17 @@ void AddRouter(const RouterSpec& router, Json& out) {
   out["score"] = Name(router.score);
   if (router.softmax_selected) out["softmax_selected"] = true;
   if (router.renormalize) out["renormalize"] = true;
-  if (router.renormalize_epsilon != 0) out["renormalize_epsilon"] = router.renormalize_epsilon;
-  if (router.renormalize_floor != 0) out["renormalize_floor"] = router.renormalize_floor;
-  if (router.scale != 1) out["scale"] = router.scale;
+  if (router.renormalize_epsilon != 0)
+    out["renormalize_epsilon"] = Shortest(router.renormalize_epsilon);
+  if (router.renormalize_floor != 0) out["renormalize_floor"] = Shortest(router.renormalize_floor);
+  if (router.scale != 1) out["scale"] = Shortest(router.scale);
   if (router.n_groups > 1) {
     out["n_groups"] = router.n_groups;
     out["n_selected_groups"] = router.n_selected_groups;
     out["group_score"] = Name(router.group_score);
   }
   if (router.score == RouterScore::kSparseMixer) {
-    out["sparse_mixer_jitter"] = router.sparse_mixer_jitter;
+    out["sparse_mixer_jitter"] = Shortest(router.sparse_mixer_jitter);
   }
 }
 
@@ -197,8 +209,8 @@ Json FfnJson(const FfnPlan& plan) {
   }
   out["activation"] = Name(plan.activation.kind);
   if (plan.activation.kind == GatedActivation::kSwigluOai) {
-    out["alpha"] = plan.activation.alpha;
-    out["limit"] = plan.activation.limit;
+    out["alpha"] = Shortest(plan.activation.alpha);
+    out["limit"] = Shortest(plan.activation.limit);
   }
   return out;
 }
@@ -213,11 +225,11 @@ Json ConfigJson(const ModelConfig& config) {
               {"n_layers", config.n_layers},
               {"max_positions", config.max_positions},
               {"norm", Name(config.norm)},
-              {"norm_eps", config.norm_eps},
+              {"norm_eps", Shortest(config.norm_eps)},
               {"tied_embeddings", config.tied_embeddings}};
-  if (config.embedding_scale != 1) out["embedding_scale"] = config.embedding_scale;
-  if (config.residual_scale != 1) out["residual_scale"] = config.residual_scale;
-  if (config.logit_scale != 1) out["logit_scale"] = config.logit_scale;
+  if (config.embedding_scale != 1) out["embedding_scale"] = Shortest(config.embedding_scale);
+  if (config.residual_scale != 1) out["residual_scale"] = Shortest(config.residual_scale);
+  if (config.logit_scale != 1) out["logit_scale"] = Shortest(config.logit_scale);
   out["ropes"] = Json::array();
   for (const RopeSpec& rope : config.ropes) out["ropes"].push_back(RopeJson(rope));
   if (config.bos_token_id >= 0) out["bos_token_id"] = config.bos_token_id;
