@@ -334,12 +334,28 @@ struct TQ2_0 {
   }
 };
 
-// The plain 16-bit types: no blocks, rows of any length.
+// The plain types: no blocks, rows of any length.
 struct F16 {
+  static constexpr size_t kBytes = 2;
   static Vec LoadAll(const uint8_t* p) { return LoadF16(p); }
   static Vec LoadFirst(const uint8_t* p, int n) { return LoadF16N(p, n); }
 };
 struct BF16 {
+  static constexpr size_t kBytes = 2;
   static Vec LoadAll(const uint8_t* p) { return LoadBF16(p); }
   static Vec LoadFirst(const uint8_t* p, int n) { return LoadBF16N(p, n); }
 };
+
+// The 8-bit floats need few bytes a row, so their last ones may take a copy.
+template <Vec (*kLoad)(const uint8_t*)>
+struct EightBit {
+  static constexpr size_t kBytes = 1;
+  static Vec LoadAll(const uint8_t* p) { return kLoad(p); }
+  static Vec LoadFirst(const uint8_t* p, int n) {
+    uint8_t bytes[kLanes] = {};
+    std::memcpy(bytes, p, static_cast<size_t>(n));
+    return kLoad(bytes);
+  }
+};
+using F8_E4M3 = EightBit<LoadF8E4M3>;
+using F8_E5M2 = EightBit<LoadF8E5M2>;

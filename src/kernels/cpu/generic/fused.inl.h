@@ -53,7 +53,7 @@ void DotBlocks(const uint8_t* w, size_t w_stride, const float* x, int32_t k, flo
 // The same for a type without blocks.
 template <typename Plain, int kRows>
 void DotPlain(const uint8_t* w, size_t w_stride, const float* x, int32_t k, float* sums) {
-  constexpr size_t kBytes = 2;
+  constexpr size_t kBytes = Plain::kBytes;
   Vec sum[kRows];
   for (int r = 0; r < kRows; ++r) sum[r] = Zero();
   const uint8_t* const next = w + PrefetchDistance(kRows, w_stride);
@@ -132,7 +132,8 @@ template <typename Plain>
 void DecodePlain(const void* src, float* dst, size_t n) {
   const auto* const p = static_cast<const uint8_t*>(src);
   ForEachVector(n, [&](size_t i, int count) {
-    const Vec v = count == kLanes ? Plain::LoadAll(p + 2 * i) : Plain::LoadFirst(p + 2 * i, count);
+    const Vec v = count == kLanes ? Plain::LoadAll(p + i * Plain::kBytes)
+                                  : Plain::LoadFirst(p + i * Plain::kBytes, count);
     StoreUpTo(dst + i, v, count);
   });
 }
@@ -142,7 +143,7 @@ void MatMulPlain(const MatMulArgs& args) {
   if (args.n_tokens == 1) {
     MultiplyOneToken(args, DotPlain<Plain, kFusedRows>, DotPlain<Plain, 1>);
   } else {
-    MatMulDecoded(args, {DecodePlain<Plain>, kColumnChunk * sizeof(uint16_t)});
+    MatMulDecoded(args, {DecodePlain<Plain>, kColumnChunk * Plain::kBytes});
   }
 }
 
@@ -155,6 +156,8 @@ consteval KernelTable WithVectorDecoders(KernelTable table) {
   };
   set(DType::kF16, DecodePlain<F16>, MatMulPlain<F16>);
   set(DType::kBF16, DecodePlain<BF16>, MatMulPlain<BF16>);
+  set(DType::kF8_E4M3, DecodePlain<F8_E4M3>, MatMulPlain<F8_E4M3>);
+  set(DType::kF8_E5M2, DecodePlain<F8_E5M2>, MatMulPlain<F8_E5M2>);
   set(DType::kQ4_0, DecodeBlocks<Q4_0>, MatMulBlocks<Q4_0>);
   set(DType::kQ4_1, DecodeBlocks<Q4_1>, MatMulBlocks<Q4_1>);
   set(DType::kQ5_0, DecodeBlocks<Q5_0>, MatMulBlocks<Q5_0>);

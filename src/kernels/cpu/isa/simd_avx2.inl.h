@@ -179,3 +179,18 @@ inline Vec LoadBF16N(const uint8_t* p, int n) {
   std::memcpy(bytes, p, static_cast<size_t>(n) * 2);
   return LoadBF16(bytes);
 }
+
+// kLanes of an 8-bit float. An e5m2 is the upper half of a binary16; an e4m3's exponent and
+// mantissa, moved to binary16's places, make the number times 2^-8.
+inline Vec LoadF8E5M2(const uint8_t* p) {
+  const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+  return _mm256_cvtph_ps(_mm_unpacklo_epi8(_mm_setzero_si128(), bytes));
+}
+inline Vec LoadF8E4M3(const uint8_t* p) {
+  const __m128i bytes = _mm_cvtepu8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+  const __m128i magnitude = _mm_and_si128(bytes, _mm_set1_epi16(0x7f));
+  const __m128i is_nan = _mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x7f));
+  const __m128i sign = _mm_slli_epi16(_mm_xor_si128(bytes, magnitude), 8);
+  const __m128i half = _mm_or_si128(_mm_or_si128(_mm_slli_epi16(magnitude, 7), sign), is_nan);
+  return Mul(_mm256_cvtph_ps(half), Set1(256.0f));
+}

@@ -153,3 +153,17 @@ inline Vec LoadF16N(const uint8_t* p, int n) {
 inline Vec LoadBF16N(const uint8_t* p, int n) {
   return WidenBF16(_mm256_maskz_loadu_epi16(FirstLanes(n), p));
 }
+
+inline Vec LoadF8E5M2(const uint8_t* p) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return _mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 8));
+}
+inline Vec LoadF8E4M3(const uint8_t* p) {
+  const __m256i bytes = _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  const __m256i magnitude = _mm256_and_si256(bytes, _mm256_set1_epi16(0x7f));
+  const __m256i is_nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x7f));
+  const __m256i sign = _mm256_slli_epi16(_mm256_xor_si256(bytes, magnitude), 8);
+  const __m256i half =
+      _mm256_or_si256(_mm256_or_si256(_mm256_slli_epi16(magnitude, 7), sign), is_nan);
+  return Mul(_mm512_cvtph_ps(half), Set1(256.0f));
+}
