@@ -56,6 +56,7 @@ constexpr std::string_view kYoutu =
 // DeepSeek: the steps of its sequences.
 constexpr std::string_view kLineBreak = R"([\r\n])";
 constexpr std::string_view kCjkOfLlm = R"([一-龥ࠀ-一가-퟿]+)";
+// clang-format off: it breaks long literals of such letters anew each time
 // Some of its letters have another canonical form, so they are written as numbers.
 constexpr std::string_view kCasedWord =
     "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-"
@@ -65,6 +66,7 @@ constexpr std::string_view kCasedWord =
     "ῖ-\\x{1FDB}ῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ\\x{2126}ℨ\\x{212A}-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ"
     "-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-"
     "𑣟𞤀-𞥃]+";
+// clang-format on
 constexpr std::string_view kPunctuationOfLlm = R"(\s?[!-/:-~！-／：-～‘-‟　-。]+)";
 constexpr std::string_view kThreeDigits = R"(\p{N}{1,3})";
 constexpr std::string_view kCjkOfV3 = R"([一-龥぀-ゟ゠-ヿ]+)";

@@ -67,8 +67,8 @@ struct Outcome {
   std::vector<float> out;
 };
 
-Outcome Compute(ThreadPool& pool, const std::vector<ExpertGroup>& groups, const std::vector<float>& x,
-            size_t n_rows) {
+Outcome Compute(ThreadPool& pool, const std::vector<ExpertGroup>& groups,
+                const std::vector<float>& x, size_t n_rows) {
   const KernelTable& kernels = **SelectKernelsFromEnvironment();
   const auto threads = static_cast<size_t>(pool.n_threads());
   const size_t stride = MatMulScratchFloats(kIntermediate), up_stride = 64 * kPanelRows;
