@@ -56,7 +56,8 @@ constexpr std::string_view kYoutu =
 // DeepSeek: the steps of its sequences.
 constexpr std::string_view kLineBreak = R"([\r\n])";
 constexpr std::string_view kCjkOfLlm = R"([一-龥ࠀ-一가-퟿]+)";
-// clang-format off: it breaks long literals of such letters anew each time
+// The formatter breaks long literals of such letters anew each time.
+// clang-format off
 // Some of its letters have another canonical form, so they are written as numbers.
 constexpr std::string_view kCasedWord =
     "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-"
