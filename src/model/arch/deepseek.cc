@@ -25,6 +25,8 @@ AttentionSpec LatentAttention() {
 }
 
 Status FinishV2(const ConfigReader& reader, ModelConfig& config) {
+  // GGUF does not name the method: more than one group is there for models that limit by groups.
+  if (reader.gguf()) return Status();
   COLIBRI_ASSIGN_OR_RETURN(const std::string method, reader.Text({"topk_method"}, "greedy"));
   for (LayerPlan& layer : config.layers) {
     RouterSpec& router = layer.ffn.router;

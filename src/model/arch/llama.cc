@@ -3,6 +3,14 @@
 #include "model/registry.h"
 
 namespace colibri {
+namespace {
+
+bool HasExperts(const Metadata& metadata) {
+  const Result<std::optional<int64_t>> count = metadata.GetInt("llama.expert_count");
+  return count.ok() && count->value_or(0) > 0;
+}
+
+}  // namespace
 
 ArchSpec LlamaSpec() {
   return {
@@ -20,7 +28,7 @@ ArchSpec LlamaSpec() {
                       {Field::kDenseIntermediate, 11008}},
       .attention = {.gguf_rope = RopeLayout::kInterleaved},
       .gguf_when = [](const Metadata& metadata,
-                      const TensorSource&) { return !metadata.Has("llama.expert_count"); },
+                      const TensorSource&) { return !HasExperts(metadata); },
   };
 }
 

@@ -39,8 +39,11 @@ ArchSpec MixtralSpec() {
       .attention = {.gguf_rope = RopeLayout::kInterleaved, .window = WindowRule::kAllLayers},
       .router = {.score = RouterScore::kSoftmax, .renormalize = true},
       .experts = {.layers = MoeLayerRule::kAll},
-      .gguf_when = [](const Metadata& metadata,
-                      const TensorSource&) { return metadata.Has("llama.expert_count"); },
+      .gguf_when =
+          [](const Metadata& metadata, const TensorSource&) {
+            const Result<std::optional<int64_t>> count = metadata.GetInt("llama.expert_count");
+            return !count.ok() || count->value_or(0) > 0;
+          },
   };
 }
 
