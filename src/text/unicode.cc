@@ -350,18 +350,18 @@ uint8_t UnicodeCategory(uint32_t cp) {
   return static_cast<uint8_t>(utf8proc_category(static_cast<utf8proc_int32_t>(cp)));
 }
 
-UnicodeProperties::UnicodeProperties() : category_(kCodePoints) {
-  for (uint32_t cp = 0; cp < kCodePoints; ++cp) {
-    category_[cp] = static_cast<uint8_t>(utf8proc_category(static_cast<utf8proc_int32_t>(cp)));
-  }
-  for (const CategoryChange& change : kCategoryChanges) {
-    for (uint32_t cp = change.first; cp <= change.last; ++cp) {
-      category_[cp] = static_cast<uint8_t>(change.category);
+CodePointSet UnicodeProperties::ByCategories(uint32_t mask) const {
+  if (category_.empty()) {
+    category_.resize(kCodePoints);
+    for (uint32_t cp = 0; cp < kCodePoints; ++cp) {
+      category_[cp] = static_cast<uint8_t>(utf8proc_category(static_cast<utf8proc_int32_t>(cp)));
+    }
+    for (const CategoryChange& change : kCategoryChanges) {
+      for (uint32_t cp = change.first; cp <= change.last; ++cp) {
+        category_[cp] = static_cast<uint8_t>(change.category);
+      }
     }
   }
-}
-
-CodePointSet UnicodeProperties::ByCategories(uint32_t mask) const {
   CodePointSet set;
   for (uint32_t cp = 0; cp < kCodePoints; ++cp) {
     if ((mask >> category_[cp] & 1) != 0) set.Add(cp);

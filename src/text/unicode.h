@@ -95,10 +95,10 @@ class CodePointTable {
   std::vector<uint64_t> blocks_;
 };
 
-// Builds sets by property; holds every code point's category while patterns are compiled.
+// Builds sets by property. Looks every code point up once, when the first set needs it, so one
+// object serves one thread.
 class UnicodeProperties {
  public:
-  UnicodeProperties();
   // A general category ("L", "Lu", "Letter"), a property ("White_Space", "Alphabetic") or one of
   // the scripts that pre-tokenizers name ("Han"). Nothing when the name is not known.
   std::optional<CodePointSet> ByName(std::string_view name) const;
@@ -110,7 +110,7 @@ class UnicodeProperties {
 
  private:
   CodePointSet ByCategories(uint32_t mask) const;
-  std::vector<uint8_t> category_;
+  mutable std::vector<uint8_t> category_;  // by code point, once needed
 };
 
 }  // namespace colibri
