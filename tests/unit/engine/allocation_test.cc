@@ -13,12 +13,14 @@
 namespace {
 std::atomic<int64_t> allocations{0};
 
-void* Allocate(size_t n_bytes, size_t alignment) {
+void* AllocateOrNull(size_t n_bytes, size_t alignment) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory =
-      alignment <= alignof(std::max_align_t)
-          ? std::malloc(n_bytes > 0 ? n_bytes : 1)
-          : std::aligned_alloc(alignment, (n_bytes + alignment - 1) / alignment * alignment);
+  if (alignment <= alignof(std::max_align_t)) return std::malloc(n_bytes > 0 ? n_bytes : 1);
+  return std::aligned_alloc(alignment, (n_bytes + alignment - 1) / alignment * alignment);
+}
+
+void* Allocate(size_t n_bytes, size_t alignment) {
+  void* memory = AllocateOrNull(n_bytes, alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }
@@ -30,11 +32,23 @@ void* operator new(size_t n) {
 void* operator new[](size_t n) {
   return Allocate(n, 0);
 }
+void* operator new(size_t n, const std::nothrow_t&) noexcept {
+  return AllocateOrNull(n, 0);
+}
+void* operator new[](size_t n, const std::nothrow_t&) noexcept {
+  return AllocateOrNull(n, 0);
+}
 void* operator new(size_t n, std::align_val_t a) {
   return Allocate(n, static_cast<size_t>(a));
 }
 void* operator new[](size_t n, std::align_val_t a) {
   return Allocate(n, static_cast<size_t>(a));
+}
+void operator delete(void* p, const std::nothrow_t&) noexcept {
+  std::free(p);
+}
+void operator delete[](void* p, const std::nothrow_t&) noexcept {
+  std::free(p);
 }
 void operator delete(void* p) noexcept {
   std::free(p);
