@@ -253,7 +253,7 @@ for _name in FAMILIES:
         if _name == "phimoe":
             # It looks this up for every type. Prompt and answer stay on one side of it: transformers changes over within a
             # sequence, Colibri does not.
-            scaling["original_max_position_embeddings"] = max(64, scaling.get("original_max_position_embeddings", 64))
+            scaling["original_max_position_embeddings"] = max(128, scaling.get("original_max_position_embeddings", 128))
         options = {key: keys.pop(key) for key in ("tokens", "dtype", "seed") if key in keys}
         _case(_name, name, {**_head, "rope_scaling": {**scaling, **_mscales}, **keys}, **options)
 
