@@ -1,7 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
-#include <limits>
+#include <sstream>
 
 #include "base/check.h"
 #include "base/strings.h"
@@ -80,6 +80,8 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
   COLIBRI_ASSIGN_OR_RETURN(const ModelPlan model_plan, PlanModel(files, log));
   COLIBRI_ASSIGN_OR_RETURN(impl->plan, PlanMemory(model_plan, options, log));
   const EngineOptions& resolved = impl->plan.options;
+  std::istringstream table(impl->plan.ToString());
+  for (std::string row; std::getline(table, row);) log.Info(row);
 
   COLIBRI_ASSIGN_OR_RETURN(impl->pool, ThreadPool::Create(resolved.n_threads));
   impl->context.reset(new ExecutionContext{*impl->pool, *impl->kernels});

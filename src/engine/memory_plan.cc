@@ -76,8 +76,11 @@ Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& optio
   plan.budget_bytes =
       options.memory_budget_bytes > 0 ? options.memory_budget_bytes : AvailableMemoryBytes();
   plan.weight_bytes = model.weight_bytes;
+  // Beside the forward pass: a row of logits for every answer, and the sampler's five.
   plan.scratch_bytes = Forward::ScratchBytes(model.config, resolved.n_threads,
-                                             resolved.max_batch_tokens, resolved.max_context);
+                                             resolved.max_batch_tokens, resolved.max_context) +
+                       (static_cast<uint64_t>(resolved.max_sequences) + 5) *
+                           static_cast<uint64_t>(model.config.vocab_size) * sizeof(float);
 
   // The cache: what was asked for, else what all sequences could use, within half of what is left;
   // a single sequence of an explicit length may take all of it.
@@ -103,9 +106,8 @@ Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& optio
                                     FormatBytes(page_bytes), ", which one sequence of ",
                                     resolved.max_context, " positions takes"));
   }
-  if (n_pages < one_sequence) {
-    resolved.max_context = static_cast<int32_t>(n_pages) * kPageTokens;
-  }
+  const bool is_short = n_pages < one_sequence;
+  if (is_short) resolved.max_context = static_cast<int32_t>(n_pages) * kPageTokens;
   plan.n_pages = static_cast<int32_t>(n_pages);
   plan.kv_bytes = KvCache::Bytes(layout, plan.n_pages, resolved.max_sequences);
   resolved.kv_cache_bytes = plan.kv_bytes;
@@ -113,9 +115,13 @@ Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& optio
   if (plan.kv_bytes > plan.budget_bytes || plan.total_bytes() > plan.budget_bytes) {
     return ResourceExhausted(StrCat("the model does not fit into the memory:\n", plan.ToString()));
   }
-  if (options.max_context == 0 && resolved.max_context < model_context) {
-    log.Info(StrCat("sequences hold up to ", resolved.max_context,
-                    " positions; the model was made for ", model_context));
+  std::string context = StrCat("sequences hold up to ", resolved.max_context, " positions");
+  if (model_context > 0) context += StrCat("; the model was made for ", model_context);
+  if (is_short) {
+    log.Warning(
+        StrCat(context, ", for which the cache's ", FormatBytes(plan.kv_bytes), " do not suffice"));
+  } else if (resolved.max_context < model_context) {
+    log.Info(context);
   }
   return plan;
 }
