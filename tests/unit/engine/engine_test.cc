@@ -284,5 +284,20 @@ TEST(EngineFiles, TheDefaultModelLoads) {
   EXPECT_GT(plan.scratch_bytes, 0u);
 }
 
+TEST(EngineStats, ABatchCallsEachActiveExpertOnce) {
+  const auto engine = LoadEngine(testing::SourceDir() + "/models/nano/nano-q8_0.gguf");
+  ASSERT_NE(engine, nullptr);
+  std::vector<int32_t> tokens;
+  for (int32_t i = 0; i < 64; ++i) tokens.push_back(7 * i + 3);
+  auto sequence = engine->CreateSequence(64);
+  ASSERT_TRUE(sequence.ok());
+  const std::vector<StepItem> items = {{*sequence, tokens, LogitsWanted::kNone}};
+  std::vector<StepResult> results(1);
+  ASSERT_TRUE(engine->Step(items, {.logits = {}, .results = results}).ok());
+  // 5 layers with 16 experts of three matrices, of which a token takes 2.
+  EXPECT_LE(engine->stats().expert_calls, 5u * 16 * 3);
+  EXPECT_EQ(engine->stats().expert_calls_per_token, 5u * 64 * 2 * 3);
+}
+
 }  // namespace
 }  // namespace colibri
