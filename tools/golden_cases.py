@@ -461,3 +461,36 @@ _case("minimax_m2", "big-bias", {}, bias_scale=7.0)
 _case("minimax_m2", "absent", {"scoring_func": ABSENT, "use_qk_norm": ABSENT, "use_routing_bias": ABSENT, "qk_norm_type": ABSENT})
 
 _case("llama", "mlp-bias", {"mlp_bias": True, "attention_bias": True})
+
+# Small enough to stand in the repository (tests/golden/cases), each with several options at once.
+_TINY = dict(
+    hidden_size=32, num_hidden_layers=2, vocab_size=48, max_position_embeddings=128, torch_dtype="bfloat16",
+)  # fmt: skip
+
+
+def _tiny(family, name, **config):
+    sizes = {key: 8 for key in ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size") if key in FAMILIES[family]}
+    experts = {key: 4 for key in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts") if key in FAMILIES[family]}
+    heads = {"head_dim": 8} if "head_dim" in FAMILIES[family] else {}
+    options = {key: config.pop(key) for key in ("bias_scale", "tokens") if key in config}
+    CASES[f"tiny-{name}"] = {
+        "family": family, "config": {**_TINY, **sizes, **experts, **heads, **config}, "dtype": "bf16", "tokens": 10, **options,
+    }  # fmt: skip
+
+
+_tiny("mixtral", "mixtral-absent-keys", rms_norm_eps=ABSENT, rope_theta=ABSENT, hidden_act=ABSENT, tie_word_embeddings=ABSENT, num_experts_per_tok=ABSENT, head_dim=8, sliding_window=5,
+      rope_scaling={"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 2000.0, "beta_fast": 0})
+_tiny("qwen2_moe", "qwen2_moe-hybrid", decoder_sparse_step=2, qkv_bias=False, hidden_act="gelu", norm_topk_prob=True, use_sliding_window=True, sliding_window=4, max_window_layers=1, rms_norm_eps=1e-3)
+_tiny("olmoe", "olmoe-clip", clip_qkv=0.6, num_key_value_heads=2, attention_bias=True, rms_norm_eps=1e-2, num_experts_per_tok=2, rope_scaling={"type": "linear", "factor": 2.5})
+_tiny("deepseek_v2", "deepseek_v2-groups", topk_method="group_limited_greedy", n_group=2, topk_group=1, num_experts_per_tok=2, routed_scaling_factor=16.0, kv_lora_rank=16, q_lora_rank=12, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=8, n_routed_experts=4,
+      rope_scaling={"type": "yarn", "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.9, "beta_fast": 32, "beta_slow": 1, "original_max_position_embeddings": 16})
+_tiny("deepseek_v3", "deepseek_v3-no-q-lora", q_lora_rank=None, n_group=2, topk_group=2, num_experts_per_tok=2, norm_topk_prob=ABSENT, routed_scaling_factor=ABSENT, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=8, v_head_dim=10, attention_bias=True, rope_interleave=False, bias_scale=7.0)
+_tiny("gpt_oss", "gpt_oss-default-rope", rope_scaling=None, rope_theta=ABSENT, swiglu_alpha=1.2, swiglu_limit=1.5, sliding_window=4, num_experts_per_tok=2)
+_tiny("glm4_moe", "glm4_moe-groups", partial_rotary_factor=ABSENT, n_group=2, topk_group=1, num_experts_per_tok=2, norm_topk_prob=False, routed_scaling_factor=0.4, use_qk_norm=False, bias_scale=5.0, head_dim=16)
+_tiny("granite_moe", "granite_moe-multipliers", attention_multiplier=0.3, embedding_multiplier=3.0, residual_multiplier=0.7, logits_scaling=2.5, tie_word_embeddings=True,
+      rope_scaling={"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 32})
+_tiny("phimoe", "phimoe-longrope", router_jitter_noise=0.3, lm_head_bias=True, tie_word_embeddings=True,
+      rope_scaling={"type": "longrope", "short_factor": _factors(4, 1.0, 0.3), "long_factor": _factors(4, 2.0, 1.0), "short_mscale": 1.1, "long_mscale": 1.3, "original_max_position_embeddings": 64})
+_tiny("ernie4_5_moe", "ernie4_5_moe-interval", num_hidden_layers=3, moe_layer_interval=2, moe_layer_start_index=0, moe_layer_end_index=-1, use_bias=True, tie_word_embeddings=ABSENT, moe_norm_min=0.9, moe_k=2, moe_num_shared_experts=1)
+_tiny("hunyuan", "hunyuan-lists", moe_topk=[1, 3], rope_scaling={"type": "dynamic", "alpha": 100.0, "factor": 1.0})
+_tiny("minimax_m2", "minimax_m2-rotary-dim", rotary_dim=4, bias_scale=7.0)

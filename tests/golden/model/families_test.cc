@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -125,18 +126,30 @@ void ExpectGolden(const std::string& model_path, const fs::path& golden) {
       << config.family;
 }
 
+// Small cases with unusual options stand in the repository (tools/golden_cases.py makes them), all
+// others among the assets.
 class Family : public ::testing::TestWithParam<const char*> {
  protected:
-  fs::path golden() const { return fs::path(testing::AssetsDir()) / "goldens" / GetParam(); }
+  void SetUp() override {
+    const fs::path own = fs::path(testing::SourceDir()) / "tests/golden/cases" / GetParam();
+    if (fs::exists(own)) {
+      golden_ = own;
+      return;
+    }
+    COLIBRI_REQUIRE_ASSETS();
+    golden_ = fs::path(testing::AssetsDir()) / "goldens" / GetParam();
+  }
+  const fs::path& golden() const { return golden_; }
+
+ private:
+  fs::path golden_;
 };
 
 TEST_P(Family, AgreesWithTransformersFromAFolderAsHubsHoldIt) {
-  COLIBRI_REQUIRE_ASSETS();
   ExpectGolden(golden().string(), golden());
 }
 
 TEST_P(Family, AgreesWithTransformersFromAFolderAsTransformers5WritesIt) {
-  COLIBRI_REQUIRE_ASSETS();
   const LinkedFolder folder(std::string(GetParam()) + "_v5");
   for (const auto& entry : fs::directory_iterator(golden())) {
     const std::string name = entry.path().filename().string();
@@ -147,7 +160,6 @@ TEST_P(Family, AgreesWithTransformersFromAFolderAsTransformers5WritesIt) {
 }
 
 TEST_P(Family, AgreesWithTransformersFromGguf) {
-  COLIBRI_REQUIRE_ASSETS();
   const fs::path gguf = golden() / "model.gguf";
   if (!fs::exists(gguf)) return;  // llama.cpp's converter does not know every family
   ExpectGolden(gguf.string(), golden());
@@ -161,6 +173,19 @@ INSTANTIATE_TEST_SUITE_P(Goldens, Family,
                                            "gpt_oss", "glm4_moe", "granite_moe", "phimoe", "dots1",
                                            "ernie4_5_moe", "hunyuan_moe", "minimax_m2"),
                          [](const auto& test) { return std::string(test.param); });
+
+INSTANTIATE_TEST_SUITE_P(Options, Family,
+                         ::testing::Values("mixtral-absent-keys", "qwen2_moe-hybrid", "olmoe-clip",
+                                           "deepseek_v2-groups", "deepseek_v3-no-q-lora",
+                                           "gpt_oss-default-rope", "glm4_moe-groups",
+                                           "granite_moe-multipliers", "phimoe-longrope",
+                                           "ernie4_5_moe-interval", "hunyuan-lists",
+                                           "minimax_m2-rotary-dim"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace colibri
