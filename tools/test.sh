@@ -41,12 +41,25 @@ step() {
   echo "== $name: $((SECONDS - from)) s" >&2
 }
 
-# build PRESET [CMAKE OPTIONS...]: configures and builds everything of a preset.
+# build PRESET [TARGETS...]: configures a preset and builds everything, or these targets of it.
 build() {
   local preset=$1
   shift
-  cmake --preset "$preset" -DCOLIBRI_BUILD_TESTS=ON --log-level=WARNING "$@" >/dev/null &&
-    cmake --build --preset "$preset" -- --quiet
+  configure "$preset" && cmake --build --preset "$preset" ${@:+--target "$@"} -- --quiet
+}
+
+configure() {
+  cmake --preset "$1" -DCOLIBRI_BUILD_TESTS=ON --log-level=WARNING >/dev/null
+}
+
+# build_labelled PRESET LABEL: the test programs of a label alone; the test unit.moe is the program unit_moe_test.
+build_labelled() {
+  local targets
+  configure "$1" || return
+  targets=$(ctest --test-dir "build/$1" -N -L "$2" |
+    sed -n 's/^ *Test *#[0-9]*: \([a-z0-9]*\)\.\([a-z0-9_]*\)$/\1_\2_test/p')
+  # shellcheck disable=SC2086  # one word a target
+  build "$1" $targets
 }
 
 # run_tests PRESET [CTEST OPTIONS...]
@@ -72,7 +85,7 @@ if ! $quick; then
   step "clang: unit tests" run_tests clang -L unit
   step "address and undefined-behaviour sanitizers: build" build asan
   step "address and undefined-behaviour sanitizers: unit, golden and fuzz tests" run_tests asan -L 'unit|golden|fuzz'
-  step "thread sanitizer: build" build tsan
+  step "thread sanitizer: build" build_labelled tsan threaded
   step "thread sanitizer: threaded tests" run_threaded
 fi
 step "g++: build" build release

@@ -1,7 +1,9 @@
 // `colibri run`: one prompt, one answer.
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/strings.h"
@@ -89,9 +91,21 @@ Result<GenerateResult> Answer(Session& session, GenerateRequest request, bool st
   return result;
 }
 
+bool LooksLikeModel(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  return (path.ends_with(".gguf") && fs::exists(path, error)) ||
+         fs::exists(fs::path(path) / "config.json", error);
+}
+
 ExitCode Run(const Options& options, Console& console) {
   std::string model = options.first;
   if (options.second_option->count() == 0) {
+    if (LooksLikeModel(options.first)) {
+      console.Note(StrCat("colibri: ", Printable(options.first, 4096),
+                          " is a model, and the prompt is missing\nTry 'colibri run --help'."));
+      return ExitCode::kUsage;
+    }
     Result<std::string> found = FindDefaultModel();
     if (!found.ok()) return console.Fail(found.status());
     model = *std::move(found);

@@ -71,6 +71,7 @@ class UsageErrors(unittest.TestCase):
         ["run"],
         ["run", "--no-such-flag", "hello"],
         ["run", "a", "b", "c"],
+        ["run", str(NANO)],  # a model without a prompt
         ["run", "hello", "--temp", "warm"],
         ["run", "hello", "--temp", "-1"],
         ["run", "hello", "--threads", "0"],
