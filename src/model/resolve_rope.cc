@@ -211,12 +211,16 @@ Status ReadGguf(const ConfigReader& reader, int32_t max_positions, RopeSpec& spe
   COLIBRI_ASSIGN_OR_RETURN(spec.theta, keys.Number("freq_base", spec.theta));
   COLIBRI_ASSIGN_OR_RETURN(const std::optional<std::string> type,
                            metadata.GetString(StrCat(keys.prefix(), "scaling.type")));
-  COLIBRI_ASSIGN_OR_RETURN(spec.scaling, ParseScaling(reader, StrCat(keys.prefix(), "scaling.type"),
-                                                      type.value_or("none")));
+  // The oldest files have a linear factor under a key of its own; a factor without a type is
+  // linear.
+  COLIBRI_ASSIGN_OR_RETURN(const double oldest, keys.Number("scale_linear", 1));
+  COLIBRI_ASSIGN_OR_RETURN(spec.factor, keys.Number("scaling.factor", oldest));
+  COLIBRI_RETURN_IF_ERROR(CheckFactor(reader, keys, spec.factor));
+  COLIBRI_ASSIGN_OR_RETURN(spec.scaling,
+                           ParseScaling(reader, StrCat(keys.prefix(), "scaling.type"),
+                                        type.value_or(spec.factor != 1 ? "linear" : "none")));
   COLIBRI_ASSIGN_OR_RETURN(spec.original_positions,
                            keys.Positions("scaling.original_context_length", max_positions));
-  COLIBRI_ASSIGN_OR_RETURN(spec.factor, keys.Number("scaling.factor", 1));
-  COLIBRI_RETURN_IF_ERROR(CheckFactor(reader, keys, spec.factor));
   COLIBRI_ASSIGN_OR_RETURN(spec.beta_fast, keys.Number("scaling.yarn_beta_fast", 32));
   COLIBRI_ASSIGN_OR_RETURN(spec.beta_slow, keys.Number("scaling.yarn_beta_slow", 1));
   spec.truncate = reader.spec().attention.yarn_truncate;
@@ -235,6 +239,9 @@ Status ReadGguf(const ConfigReader& reader, int32_t max_positions, RopeSpec& spe
     spec.scaling = RopeScaling::kLongRope;  // the same factors for every context
     COLIBRI_ASSIGN_OR_RETURN(spec.long_factors, FactorTensor(reader, *plain, spec.n_rotary));
     spec.short_factors = spec.long_factors;
+  } else if (plain != nullptr) {
+    return reader.UnknownValue(StrCat(keys.prefix(), "scaling.type"), type.value_or("linear"),
+                               "none beside the tensor rope_freqs.weight");
   } else if (longs != nullptr && shorts != nullptr) {
     spec.scaling = RopeScaling::kLongRope;
     COLIBRI_ASSIGN_OR_RETURN(spec.long_factors, FactorTensor(reader, *longs, spec.n_rotary));
