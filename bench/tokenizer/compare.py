@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """Encoding speed beside Hugging Face tokenizers, one thread, processor time, best of several runs.
 
-    compare.py --bench build/tokenizer_bench FOLDER [FOLDER ...] --text FILE [--text FILE ...]
+    compare.py --bench build/release/bin/tokenizer_bench FOLDER [FOLDER ...] --text FILE [--text FILE ...]
 
-Each folder holds a tokenizer.json. Needs the Python package "tokenizers". Build the program with
-    g++ -std=c++20 -O3 -Isrc bench/tokenizer/tokenizer_bench.cc \
-        -Lbuild/src/text -lcolibri_text -Lbuild/src/base -lcolibri_base -lsimdjson -lutf8proc
-where build/ is the build folder. Both sides must give the same number of ids, or the run fails.
+Each folder holds a tokenizer.json. Needs the Python package "tokenizers" (bench/peers/setup.sh installs it in an environment of its own) and
+    cmake --preset release && cmake --build --preset release --target tokenizer_bench
+Both sides must give the same number of ids, or the run fails.
 """
 
 import argparse
