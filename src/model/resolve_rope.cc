@@ -126,13 +126,13 @@ bool HasHfDictionary(const Metadata& metadata) {
          metadata.Has("rope_parameters");
 }
 
-Status ReadYarn(const Keys& keys, bool truncate_by_default, RopeSpec& spec) {
+Status ReadYarn(const Keys& keys, RopeSpec& spec) {
   // A zero means the default, as no value does.
   COLIBRI_ASSIGN_OR_RETURN(const double beta_fast, keys.Number("beta_fast", 0));
   COLIBRI_ASSIGN_OR_RETURN(const double beta_slow, keys.Number("beta_slow", 0));
   if (beta_fast != 0) spec.beta_fast = beta_fast;
   if (beta_slow != 0) spec.beta_slow = beta_slow;
-  COLIBRI_ASSIGN_OR_RETURN(spec.truncate, keys.Flag("truncate", truncate_by_default));
+  COLIBRI_ASSIGN_OR_RETURN(spec.truncate, keys.Flag("truncate", true));
   COLIBRI_ASSIGN_OR_RETURN(const double mscale, keys.Number("mscale", 0));
   COLIBRI_ASSIGN_OR_RETURN(const double mscale_all_dim, keys.Number("mscale_all_dim", 0));
   const bool both = mscale != 0 && mscale_all_dim != 0;
@@ -177,7 +177,7 @@ Status ReadHuggingFace(const ConfigReader& reader, int32_t max_positions, RopeSp
   COLIBRI_ASSIGN_OR_RETURN(spec.alpha, keys.Number("alpha", 0));
   COLIBRI_ASSIGN_OR_RETURN(spec.low_freq_factor, keys.Number("low_freq_factor", 1));
   COLIBRI_ASSIGN_OR_RETURN(spec.high_freq_factor, keys.Number("high_freq_factor", 4));
-  if (spec.scaling == RopeScaling::kYarn) COLIBRI_RETURN_IF_ERROR(ReadYarn(keys, true, spec));
+  if (spec.scaling == RopeScaling::kYarn) COLIBRI_RETURN_IF_ERROR(ReadYarn(keys, spec));
   if (spec.scaling == RopeScaling::kLongRope)
     COLIBRI_RETURN_IF_ERROR(ReadLongRope(reader, keys, max_positions, spec));
   if (attention.rope_mscales && (keys.Has("short_mscale") || keys.Has("long_mscale"))) {
