@@ -50,7 +50,8 @@ std::vector<std::string> PathAndParents(std::string path) {
   while (!path.empty() && path.back() == '/') path.pop_back();
   while (!path.empty()) {
     out.push_back(path);
-    path.erase(std::min(path.rfind('/'), path.size()));
+    const size_t slash = path.rfind('/');
+    path.erase(slash == std::string::npos ? 0 : slash);
   }
   out.emplace_back();
   return out;

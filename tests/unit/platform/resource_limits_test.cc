@@ -54,6 +54,12 @@ TEST_F(ResourceLimits, VersionTwoQuotaOfAParentCounts) {
   EXPECT_EQ(CpuQuota(paths_), 3.0);
 }
 
+TEST_F(ResourceLimits, AGroupWithoutALeadingSlashIsAGroupToo) {
+  Write("proc/self/cgroup", "0::job\n");
+  Write("cgroup/cpu.max", "200000 100000\n");
+  EXPECT_EQ(CpuQuota(paths_), 2.0);
+}
+
 TEST_F(ResourceLimits, TheRootOfTheMountAnswersInAContainer) {
   Write("proc/self/cgroup", "0::/../outside\n");
   Write("cgroup/cpu.max", "200000 100000\n");
