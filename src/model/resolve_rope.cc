@@ -164,12 +164,14 @@ Status ReadHuggingFace(const ConfigReader& reader, int32_t max_positions, RopeSp
   COLIBRI_ASSIGN_OR_RETURN(spec.scaling, ParseScaling(reader, type_key, type.value_or("default")));
   if (spec.scaling == RopeScaling::kNone) return Status();
 
-  // Some files hold the original length beside the dictionary; it has priority there.
-  COLIBRI_ASSIGN_OR_RETURN(spec.original_positions,
-                           keys.Positions("original_max_position_embeddings", max_positions));
-  COLIBRI_ASSIGN_OR_RETURN(
-      spec.original_positions,
-      Keys(metadata, "").Positions("original_max_position_embeddings", spec.original_positions));
+  // Some files hold the original length beside the dictionary; it has priority there, but for
+  // families whose dictionary has entries of its own (PhiMoE).
+  const std::string_view original = "original_max_position_embeddings";
+  COLIBRI_ASSIGN_OR_RETURN(spec.original_positions, keys.Positions(original, max_positions));
+  if (!attention.rope_mscales || !keys.Has(original)) {
+    COLIBRI_ASSIGN_OR_RETURN(spec.original_positions,
+                             Keys(metadata, "").Positions(original, spec.original_positions));
+  }
   COLIBRI_ASSIGN_OR_RETURN(spec.factor,
                            keys.Number("factor", static_cast<double>(max_positions) /
                                                      static_cast<double>(spec.original_positions)));
