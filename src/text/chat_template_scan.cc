@@ -5,7 +5,9 @@
 namespace colibri {
 namespace {
 
-// Blocks that may enclose one another; real templates stay below ten.
+// Real templates stay below 40 KiB, a thousand pieces and ten blocks that enclose one another.
+constexpr size_t kMaxTemplateBytes = 128 << 10;
+constexpr size_t kMaxPieces = 2048;
 constexpr size_t kMaxBlocks = 64;
 
 std::string_view Trim(std::string_view text) {
@@ -14,30 +16,15 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
 }
 
-std::vector<std::string> StringLiterals(std::string_view source) {
-  std::vector<std::string> literals;
-  for (size_t pos = 0; pos < source.size(); ++pos) {
-    const char quote = source[pos];
-    if (quote != '\'' && quote != '"') continue;
-    std::string literal;
-    for (++pos; pos < source.size() && source[pos] != quote; ++pos) {
-      if (source[pos] != '\\' || pos + 1 == source.size()) {
-        literal += source[pos];
-        continue;
-      }
-      const char escaped = source[++pos];
-      literal += escaped == 'n' ? '\n' : escaped == 't' ? '\t' : escaped == 'r' ? '\r' : escaped;
-    }
-    literals.push_back(std::move(literal));
-  }
-  return literals;
-}
-
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : text_(text) {}
 
   Result<std::vector<TemplatePiece>> Scan() {
+    if (text_.size() > kMaxTemplateBytes) {
+      return Unsupported(StrCat("a chat template of ", text_.size(), " bytes; at most ",
+                                kMaxTemplateBytes, " are read"));
+    }
     while (pos_ < text_.size()) {
       const size_t open = FindOpen(pos_);
       COLIBRI_RETURN_IF_ERROR(AddText(text_.substr(pos_, open - pos_), open));
@@ -97,12 +84,7 @@ class Scanner {
       }
     }
     if (text.empty()) return Status();
-    TemplatePiece piece;
-    piece.source = text;
-    piece.literals.emplace_back(text);
-    piece.blocks = blocks_;
-    pieces_.push_back(std::move(piece));
-    return Status();
+    return AddPiece(TemplatePiece::Kind::kText, text);
   }
 
   Status AddTag(size_t open) {
@@ -122,13 +104,7 @@ class Scanner {
     source = Trim(source);
     if (kind == '#') return Status();
     if (kind == '%') return AddStatement(source);
-    TemplatePiece piece;
-    piece.kind = TemplatePiece::Kind::kExpression;
-    piece.source = source;
-    piece.literals = StringLiterals(source);
-    piece.blocks = blocks_;
-    pieces_.push_back(std::move(piece));
-    return Status();
+    return AddPiece(TemplatePiece::Kind::kExpression, source);
   }
 
   Status AddStatement(std::string_view source) {
@@ -148,11 +124,14 @@ class Scanner {
       blocks_.pop_back();
       return Status();
     }
-    TemplatePiece piece;
-    piece.kind = TemplatePiece::Kind::kStatement;
-    piece.source = source;
-    piece.blocks = blocks_;
-    pieces_.push_back(std::move(piece));
+    return AddPiece(TemplatePiece::Kind::kStatement, source);
+  }
+
+  Status AddPiece(TemplatePiece::Kind kind, std::string_view source) {
+    if (pieces_.size() == kMaxPieces) {
+      return Unsupported(StrCat("a chat template of more than ", kMaxPieces, " pieces"));
+    }
+    pieces_.push_back({kind, std::string(source), blocks_});
     return Status();
   }
 

@@ -22,11 +22,11 @@ struct TemplatePiece {
   enum class Kind { kText, kExpression, kStatement };
   Kind kind = Kind::kText;
   std::string source;  // what stands between the delimiters, trimmed; text as it is written
-  std::vector<std::string> literals;  // of an expression: its string literals, unescaped
   std::vector<TemplateBlock> blocks;  // from the outermost
 };
 
-// Cuts a template by Jinja's delimiters. Fails with Unsupported when they do not pair up.
+// Cuts a template by Jinja's delimiters. Fails with Unsupported when they do not pair up, and for a
+// template far larger than any real one: a piece keeps the conditions around it.
 Result<std::vector<TemplatePiece>> ScanChatTemplate(std::string_view text);
 
 }  // namespace colibri

@@ -136,5 +136,17 @@ TEST(ChatTemplate, RefusesWhatItDoesNotUnderstand) {
                    .ok());
 }
 
+TEST(ChatTemplate, RefusesWhatIsFarLargerThanAnyRealOne) {
+  const std::string marks = "<|im_start|><|im_end|>";
+  EXPECT_EQ(ReadChatTemplate(marks + std::string(1 << 20, ' ')).status().code(),
+            StatusCode::kUnsupported);
+  std::string branches = marks + "{% if a %}x";
+  for (int i = 0; i < 4000; ++i) branches += "{% elif a %}x";
+  const auto facts = ReadChatTemplate(branches + "{% endif %}");
+  ASSERT_FALSE(facts.ok());
+  EXPECT_NE(facts.status().message().find("pieces"), std::string::npos)
+      << facts.status().ToString();
+}
+
 }  // namespace
 }  // namespace colibri
