@@ -5,8 +5,9 @@
 namespace colibri {
 namespace {
 
-// Sequences inside sequences; a real file nests once.
+// Sequences inside sequences, and the parts of all of them; a real file nests once and has a few.
 constexpr int kMaxNesting = 8;
+constexpr int kMaxParts = 64;
 
 Status UnknownType(const JsonObject& component, std::string_view type) {
   return Unsupported(
@@ -16,22 +17,40 @@ Status UnknownType(const JsonObject& component, std::string_view type) {
 // Calls visit for the component, or for each part of a "Sequence" in order. `parts_key` names the
 // array of a sequence.
 template <typename Visit>
-Status VisitFlat(const JsonObject& component, std::string_view parts_key, int depth,
-                 const Visit& visit) {
-  COLIBRI_ASSIGN_OR_RETURN(const std::string_view type, component.RequireString("type"));
-  if (type != "Sequence") return visit(component, type);
-  if (depth >= kMaxNesting) {
-    return Unsupported(StrCat(component.path(), ": sequences nested deeper than ", kMaxNesting));
+class FlatVisitor {
+ public:
+  FlatVisitor(std::string_view parts_key, const Visit& visit)
+      : parts_key_(parts_key), visit_(visit) {}
+
+  Status Run(const JsonObject& component, int depth) {
+    COLIBRI_ASSIGN_OR_RETURN(const std::string_view type, component.RequireString("type"));
+    if (++n_parts_ > kMaxParts) {
+      return Unsupported(StrCat(component.path(), ": more than ", kMaxParts, " parts"));
+    }
+    if (type != "Sequence") return visit_(component, type);
+    if (depth >= kMaxNesting) {
+      return Unsupported(StrCat(component.path(), ": sequences nested deeper than ", kMaxNesting));
+    }
+    COLIBRI_ASSIGN_OR_RETURN(const simdjson::dom::array array, component.RequireArray(parts_key_));
+    size_t index = 0;
+    for (const JsonObject::Element element : array) {
+      COLIBRI_ASSIGN_OR_RETURN(
+          const JsonObject part,
+          JsonObject::From(element, StrCat(component.PathOf(parts_key_), "[", index++, "]")));
+      COLIBRI_RETURN_IF_ERROR(Run(part, depth + 1));
+    }
+    return Status();
   }
-  COLIBRI_ASSIGN_OR_RETURN(const simdjson::dom::array array, component.RequireArray(parts_key));
-  size_t index = 0;
-  for (const JsonObject::Element element : array) {
-    COLIBRI_ASSIGN_OR_RETURN(
-        const JsonObject part,
-        JsonObject::From(element, StrCat(component.PathOf(parts_key), "[", index++, "]")));
-    COLIBRI_RETURN_IF_ERROR(VisitFlat(part, parts_key, depth + 1, visit));
-  }
-  return Status();
+
+ private:
+  std::string_view parts_key_;
+  const Visit& visit_;
+  int n_parts_ = 0;  // visited so far, sequences counted in
+};
+
+template <typename Visit>
+Status VisitFlat(const JsonObject& component, std::string_view parts_key, const Visit& visit) {
+  return FlatVisitor<Visit>(parts_key, visit).Run(component, 0);
 }
 
 // {"String": ...} or {"Regex": ...}
@@ -361,7 +380,7 @@ Status ReadNormalizer(const JsonObject& root, const UnicodeProperties& propertie
                       TokenizerParts& parts) {
   if (!root.Find("normalizer")) return Status();
   COLIBRI_ASSIGN_OR_RETURN(const JsonObject component, root.RequireObject("normalizer"));
-  return VisitFlat(component, "normalizers", 0, [&](const JsonObject& part, std::string_view type) {
+  return VisitFlat(component, "normalizers", [&](const JsonObject& part, std::string_view type) {
     return AddNormalizer(part, type, properties, parts.normalizer);
   });
 }
@@ -373,7 +392,7 @@ Status ReadPreTokenizer(const JsonObject& root, const UnicodeProperties& propert
   COLIBRI_ASSIGN_OR_RETURN(const JsonObject component, root.RequireObject("pre_tokenizer"));
   PreTokenizerReader reader(properties, parts);
   COLIBRI_RETURN_IF_ERROR(VisitFlat(
-      component, "pretokenizers", 0,
+      component, "pretokenizers",
       [&](const JsonObject& part, std::string_view type) { return reader.Add(part, type); }));
   byte_level = reader.byte_level();
   return Status();
@@ -382,7 +401,7 @@ Status ReadPreTokenizer(const JsonObject& root, const UnicodeProperties& propert
 Status ReadPostProcessor(const JsonObject& root, TokenizerParts& parts) {
   if (!root.Find("post_processor")) return Status();
   COLIBRI_ASSIGN_OR_RETURN(const JsonObject component, root.RequireObject("post_processor"));
-  return VisitFlat(component, "processors", 0, [&](const JsonObject& part, std::string_view type) {
+  return VisitFlat(component, "processors", [&](const JsonObject& part, std::string_view type) {
     return AddPostProcessor(part, type, parts);
   });
 }
@@ -392,7 +411,7 @@ Status ReadDecoder(const JsonObject& root, TokenizerParts& parts) {
   COLIBRI_ASSIGN_OR_RETURN(const JsonObject component, root.RequireObject("decoder"));
   DecoderReader reader(parts.decoder);
   COLIBRI_RETURN_IF_ERROR(VisitFlat(
-      component, "decoders", 0,
+      component, "decoders",
       [&](const JsonObject& part, std::string_view type) { return reader.Add(part, type); }));
   reader.Finish();
   return Status();

@@ -20,12 +20,6 @@ NodePtr MakeNode(RegexNode::Kind kind) {
   return node;
 }
 
-NodePtr SetNode(CodePointSet set) {
-  NodePtr node = MakeNode(RegexNode::Kind::kSet);
-  node->set = std::make_unique<CodePointSet>(std::move(set));
-  return node;
-}
-
 // Adds the simple case variants of every member: what (?i) makes of a character.
 void AddCaseVariants(CodePointSet& set) {
   CodePointSet more;
@@ -55,6 +49,9 @@ class Parser {
       : pattern_(pattern), properties_(properties) {}
 
   Result<NodePtr> Parse() {
+    if (pattern_.size() > kMaxRegexBytes) {
+      return NotSupported(StrCat("a pattern of ", pattern_.size(), " bytes"));
+    }
     COLIBRI_ASSIGN_OR_RETURN(NodePtr node, ParseChoice(0));
     if (!AtEnd()) return Malformed("an unmatched ')'");
     return node;
@@ -135,9 +132,18 @@ class Parser {
     return Literal(std::move(set));
   }
 
-  NodePtr Literal(CodePointSet set) {
+  Result<NodePtr> Literal(CodePointSet set) {
     if (ignore_case_) AddCaseVariants(set);
     return SetNode(std::move(set));
+  }
+
+  Result<NodePtr> SetNode(CodePointSet set) {
+    if (++n_sets_ > kMaxRegexSets) {
+      return NotSupported(StrCat("a pattern of more than ", kMaxRegexSets, " characters"));
+    }
+    NodePtr node = MakeNode(RegexNode::Kind::kSet);
+    node->set = std::make_unique<CodePointSet>(std::move(set));
+    return node;
   }
 
   NodePtr Assert(RegexNode::Assertion assertion) {
@@ -429,6 +435,7 @@ class Parser {
   const UnicodeProperties& properties_;
   size_t pos_ = 0;
   bool ignore_case_ = false;
+  int n_sets_ = 0;  // of the nodes so far
 };
 
 }  // namespace

@@ -34,8 +34,13 @@ struct RegexNode {
   bool negated = false;
 };
 
-// Parses a pattern of valid UTF-8. Groups and classes nest at most kMaxRegexDepth deep.
+// Far above the patterns of real tokenizers: a node's set takes 136 KiB while a pattern is
+// compiled.
+inline constexpr size_t kMaxRegexBytes = 8192;
+inline constexpr int kMaxRegexSets = 1024;
 inline constexpr int kMaxRegexDepth = 32;
+
+// Parses a pattern of valid UTF-8. Groups and classes nest at most kMaxRegexDepth deep.
 Result<std::unique_ptr<RegexNode>> ParseRegex(std::string_view pattern,
                                               const UnicodeProperties& properties);
 

@@ -101,6 +101,16 @@ TEST(Regex, DeepNestingIsRefused) {
 }
 
 // Patterns that backtracking makes quadratic or exponential.
+TEST(Regex, PatternsFarLargerThanRealOnesAreRefused) {
+  EXPECT_TRUE(Regex::Compile(std::string(500, 'a'), Properties()).ok());
+  for (const std::string& pattern :
+       {std::string(2000, 'a'), "[" + std::string(100'000, 'a') + "]"}) {
+    const auto regex = Regex::Compile(pattern, Properties());
+    ASSERT_FALSE(regex.ok());
+    EXPECT_EQ(regex.status().code(), StatusCode::kUnsupported) << regex.status().ToString();
+  }
+}
+
 TEST(Regex, WorkIsLinearWhateverThePattern) {
   constexpr size_t kBytes = 200'000;
   struct Case {

@@ -248,5 +248,14 @@ TEST(TokenizerJson, SequencesNestedTooDeepAreRefused) {
   EXPECT_EQ(tokenizer.status().code(), StatusCode::kUnsupported);
 }
 
+TEST(TokenizerJson, SequencesOfManyPartsAreRefused) {
+  std::string parts = R"({"type":"NFC"})";
+  for (int i = 0; i < 1000; ++i) parts += R"(,{"type":"NFC"})";
+  const auto tokenizer = LoadTokenizerJson(
+      R"({"normalizer":{"type":"Sequence","normalizers":[)" + parts + "]}}", "", "t");
+  ASSERT_FALSE(tokenizer.ok());
+  EXPECT_EQ(tokenizer.status().code(), StatusCode::kUnsupported);
+}
+
 }  // namespace
 }  // namespace colibri
