@@ -123,5 +123,3 @@ inline float ReduceMax(Vec v) {
 inline void ReduceSum8(const float* v, float* out) {
   for (int i = 0; i < 8; ++i) out[i] = ReduceSum(Load(v + i * kLanes));
 }
-inline void Prefetch(const void*) {
-}
