@@ -84,7 +84,7 @@ struct GenerateOptions {
 
 namespace internal {
 
-// Collects the message of a call: Call(colibri_f(..., call.message())).
+// Owns the message of one call: its last argument is message().
 class Call {
  public:
   ~Call() { colibri_free(message_); }
