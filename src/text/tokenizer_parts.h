@@ -17,8 +17,10 @@
 
 namespace colibri {
 
-// Ids are below this: what a file says beyond it is a fault, not a vocabulary.
-inline constexpr int64_t kMaxTokenIds = int64_t{1} << 24;
+// Ids are below this: what a file says beyond it is a fault, not a vocabulary. Tables have room for
+// every id up to the highest, so that one entry decides what they take: tens of MB at this cap. The
+// largest known vocabularies have 300 thousand.
+inline constexpr int64_t kMaxTokenIds = int64_t{1} << 21;
 
 struct TokenizerParts {
   StringTable vocab;             // tokens of the model and added ones, as the files spell them
