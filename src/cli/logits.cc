@@ -165,6 +165,8 @@ ExitCode Run(const Options& options, Console& console) {
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
   engine_options.max_context = static_cast<int32_t>(total);
+  // The reference computes the given ids first, then one greedy token after the other.
+  engine_options.rope_context = static_cast<int32_t>(ids->size());
   engine_options.max_sequences = 1;
   engine_options.max_batch_tokens = std::min(options.chunk, static_cast<int32_t>(ids->size()));
   Result<std::unique_ptr<Engine>> engine = LoadEngine(options.model, engine_options, console);

@@ -92,7 +92,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
   impl->kv = std::make_unique<KvCache>(std::move(kv));
   COLIBRI_ASSIGN_OR_RETURN(impl->forward,
                            Forward::Create(*impl->model, *impl->context, resolved.max_batch_tokens,
-                                           resolved.max_context));
+                                           resolved.max_context, resolved.rope_context));
 
   // A model without a tokenizer, or with one of a kind that isn't known here, still computes.
   auto tokenizer = LoadTokenizer(files);

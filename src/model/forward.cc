@@ -27,15 +27,15 @@ bool AllFinite(const float* x, size_t n) {
 
 class Forward::Impl {
  public:
-  Impl(const Model& model, ExecutionContext& context, Workspace workspace)
+  Impl(const Model& model, ExecutionContext& context, Workspace workspace, int32_t rope_context)
       : model_(model),
         config_(model.config()),
         context_(context),
         kernels_(context.kernels),
         w_(std::move(workspace)) {
     for (const RopeSpec& rope : config_.ropes) {
-      frequencies_.push_back(RopeInverseFrequencies(rope, w_.max_context));
-      rope_factor_.push_back(RopeAttentionFactor(rope, w_.max_context));
+      frequencies_.push_back(RopeInverseFrequencies(rope, rope_context));
+      rope_factor_.push_back(RopeAttentionFactor(rope, rope_context));
     }
   }
 
@@ -340,13 +340,14 @@ void Forward::Impl::KeepHidden(size_t index, const float* rows, int32_t n_tokens
 }
 
 Result<std::unique_ptr<Forward>> Forward::Create(const Model& model, ExecutionContext& context,
-                                                 int32_t max_tokens, int32_t max_context) {
-  COLIBRI_CHECK(max_tokens > 0 && max_context > 0);
+                                                 int32_t max_tokens, int32_t max_context,
+                                                 int32_t rope_context) {
+  COLIBRI_CHECK(max_tokens > 0 && max_context > 0 && rope_context >= 0);
   COLIBRI_ASSIGN_OR_RETURN(
       Workspace workspace,
       MakeWorkspace(model.config(), context.pool.n_threads(), max_tokens, max_context));
-  return std::unique_ptr<Forward>(
-      new Forward(std::make_unique<Impl>(model, context, std::move(workspace))));
+  return std::unique_ptr<Forward>(new Forward(std::make_unique<Impl>(
+      model, context, std::move(workspace), rope_context > 0 ? rope_context : max_context)));
 }
 
 Forward::Forward(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {

@@ -50,8 +50,10 @@ class Forward {
   // Keeps references to model and context, which must outlive it.
   //   max_tokens    most tokens of a step
   //   max_context   most positions of a sequence
+  //   rope_context  what LongRoPE chooses its factors by, fixed for all steps; 0: max_context
   static Result<std::unique_ptr<Forward>> Create(const Model& model, ExecutionContext& context,
-                                                 int32_t max_tokens, int32_t max_context);
+                                                 int32_t max_tokens, int32_t max_context,
+                                                 int32_t rope_context = 0);
   ~Forward();
 
   // Computes the batch: reads and writes the slices' cache rows. Allocates nothing. A batch that
