@@ -47,17 +47,18 @@ Status ReadActivation(const ConfigReader& reader, GatedActivationArgs& out) {
   return reader.UnknownValue("hidden_act", name, "silu, gelu, gelu_pytorch_tanh, relu2");
 }
 
-// The size of a dimension of a tensor that must be there; in GGUF the tensors say what keys of
-// older files do not.
+// The size of a dimension of a tensor that must be there, at most `max`; in GGUF the tensors say
+// what keys of older files do not.
 Result<int32_t> TensorDimension(const ConfigReader& reader, Role role, int32_t layer,
-                                size_t dimension, size_t rank) {
+                                size_t dimension, size_t rank, int64_t max) {
   const TensorInfo* tensor = reader.FindTensor(role, layer);
   if (tensor == nullptr)
     return NotFound(
         StrCat(reader.metadata().origin(), ": tensor ", reader.NameOf(role, layer), " is missing"));
   if (tensor->shape.size() != rank || tensor->shape[dimension] < 1 ||
-      tensor->shape[dimension] > static_cast<uint64_t>(kMaxInt)) {
-    return CorruptData(StrCat("tensor ", tensor->name, " must have ", rank, " dimensions, is ",
+      tensor->shape[dimension] > static_cast<uint64_t>(max)) {
+    return CorruptData(StrCat("tensor ", tensor->name, " must have ", rank,
+                              " dimensions, dimension ", dimension, " from 1 to ", max, ", is ",
                               ShapeString(tensor->shape)));
   }
   return static_cast<int32_t>(tensor->shape[dimension]);
@@ -76,7 +77,8 @@ Status ReadModel(const ConfigReader& reader, ModelConfig& config) {
   }
   COLIBRI_ASSIGN_OR_RETURN(config.hidden, reader.Integer(Field::kHidden, 1, kMaxHidden));
   if (reader.gguf()) {
-    COLIBRI_ASSIGN_OR_RETURN(config.vocab_size, TensorDimension(reader, Role::kEmbedding, 0, 0, 2));
+    COLIBRI_ASSIGN_OR_RETURN(config.vocab_size,
+                             TensorDimension(reader, Role::kEmbedding, 0, 0, 2, kMaxVocab));
   } else {
     COLIBRI_ASSIGN_OR_RETURN(config.vocab_size, reader.Integer(Field::kVocabSize, 1, kMaxVocab));
   }
@@ -196,6 +198,13 @@ Result<AttentionPlan> ReadAttention(const ConfigReader& reader, ModelConfig& con
         scale != 0 ? scale : 1.0 / std::sqrt(static_cast<double>(plan.head_dim)));
     COLIBRI_ASSIGN_OR_RETURN(const double clip, reader.Number(Field::kQkvClip));
     plan.qkv_clip = static_cast<float>(clip);
+  }
+  // The rows of all heads together are counted with 32 bits.
+  const int64_t widest =
+      std::max({plan.head_dim, plan.v_head_dim, plan.kv_lora_rank + plan.rope_dim});
+  if (plan.n_heads * widest > kMaxHeadFloats) {
+    return InvalidArgument(StrCat(reader.metadata().origin(), ": ", plan.n_heads, " heads of ",
+                                  widest, " elements exceed ", kMaxHeadFloats, " together"));
   }
   plan.rope = 0;
   return plan;
@@ -343,36 +352,38 @@ Status ReadFeedForward(const ConfigReader& reader, ModelConfig& config, const Lo
     plan.activation = activation;
     if (!moe[static_cast<size_t>(l)]) {
       if (reader.gguf()) {
-        COLIBRI_ASSIGN_OR_RETURN(plan.dense_intermediate,
-                                 TensorDimension(reader, Role::kDenseUp, l, 0, 2));
+        COLIBRI_ASSIGN_OR_RETURN(plan.dense_intermediate, TensorDimension(reader, Role::kDenseUp, l,
+                                                                          0, 2, kMaxIntermediate));
       } else {
         COLIBRI_ASSIGN_OR_RETURN(plan.dense_intermediate,
-                                 reader.Integer(Field::kDenseIntermediate, 1, kMaxInt));
+                                 reader.Integer(Field::kDenseIntermediate, 1, kMaxIntermediate));
       }
       continue;
     }
     COLIBRI_ASSIGN_OR_RETURN(plan.router, ReadRouter(reader, l));
     if (reader.gguf()) {
-      COLIBRI_ASSIGN_OR_RETURN(plan.expert_intermediate,
-                               TensorDimension(reader, Role::kExpertDown, l, 2, 3));
+      COLIBRI_ASSIGN_OR_RETURN(
+          plan.expert_intermediate,
+          TensorDimension(reader, Role::kExpertDown, l, 2, 3, kMaxIntermediate));
       if (reader.HasTensor(Role::kSharedUp, l)) {
-        COLIBRI_ASSIGN_OR_RETURN(plan.shared_intermediate,
-                                 TensorDimension(reader, Role::kSharedUp, l, 0, 2));
+        COLIBRI_ASSIGN_OR_RETURN(
+            plan.shared_intermediate,
+            TensorDimension(reader, Role::kSharedUp, l, 0, 2, kMaxIntermediate));
       }
     } else {
       COLIBRI_ASSIGN_OR_RETURN(plan.expert_intermediate,
-                               reader.Integer(Field::kExpertIntermediate, 1, kMaxInt));
+                               reader.Integer(Field::kExpertIntermediate, 1, kMaxIntermediate));
       if (reader.spec().experts.shared_intermediate_is_per_expert) {
         COLIBRI_ASSIGN_OR_RETURN(const int32_t shared,
                                  reader.Integer(Field::kSharedExperts, 0, kMaxExperts));
         const int64_t size = static_cast<int64_t>(shared) * plan.expert_intermediate;
-        if (size > kMaxInt)
+        if (size > kMaxIntermediate)
           return InvalidArgument(
               StrCat(reader.metadata().origin(), ": ", shared, " shared experts are too many"));
         plan.shared_intermediate = static_cast<int32_t>(size);
       } else {
         COLIBRI_ASSIGN_OR_RETURN(plan.shared_intermediate,
-                                 reader.Integer(Field::kSharedIntermediate, 0, kMaxInt));
+                                 reader.Integer(Field::kSharedIntermediate, 0, kMaxIntermediate));
       }
     }
     plan.shared_gate = reader.spec().experts.shared_gate && plan.shared_intermediate > 0;

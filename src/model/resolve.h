@@ -18,6 +18,8 @@ inline constexpr int64_t kMaxHidden = 1 << 20;
 inline constexpr int64_t kMaxLayers = 1 << 16;
 inline constexpr int64_t kMaxHeads = 1 << 14;
 inline constexpr int64_t kMaxExperts = 1 << 16;
+inline constexpr int64_t kMaxIntermediate = 1 << 24;
+inline constexpr int64_t kMaxHeadFloats = 1 << 24;  // of all heads of a token together
 inline constexpr int64_t kMaxPositions = int64_t{1} << 30;
 
 // The family of a model, by the class or architecture that its files name. Unsupported, with the

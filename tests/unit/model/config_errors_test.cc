@@ -120,6 +120,16 @@ TEST(ModelConfig, SizesBeyondTheCapsAreRefusedByTheirKey) {
                 "model.layers.1.");
 }
 
+TEST(ModelConfig, SizesWhoseProductExceedsTheCapAreRefused) {
+  ExpectRefused(Plan(MixtralConfig("intermediate_size", "2147483647")),
+                StatusCode::kInvalidArgument, "intermediate_size");
+  std::string config = MixtralConfig("head_dim", "1048576");
+  for (const std::string key : {"num_attention_heads\":", "num_key_value_heads\":"}) {
+    config.replace(config.find(key) + key.size(), 1, "16384");
+  }
+  ExpectRefused(Plan(config), StatusCode::kInvalidArgument, "16384 heads of 1048576");
+}
+
 TEST(ModelConfig, ValuesOfAnotherKindAreRefusedByTheirKey) {
   ExpectRefused(Plan(MixtralConfig("hidden_size", R"("large")")), StatusCode::kInvalidArgument,
                 "hidden_size");
