@@ -18,7 +18,7 @@
 namespace colibri {
 
 // Two steps: Plan finds every tensor, checks it and decides where in one arena it will lie; Load
-// reads all of them, in parallel, each byte once.
+// reads all of them, in parallel, each byte once (twice where gate and up alternate in one tensor).
 class WeightLoader {
  public:
   explicit WeightLoader(const ConfigReader& reader) : reader_(reader) {}
