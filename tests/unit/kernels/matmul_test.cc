@@ -131,6 +131,33 @@ TEST_P(MatMul, AgreesWithDoublePrecision) {
   }
 }
 
+// Sums and activations beyond the largest 16-bit float are ordinary numbers.
+TEST_P(MatMul, ActivationsOfAHundredThousandStayFinite) {
+  const int32_t k = Columns(300), n_rows = 3, n_tokens = 2;
+  const auto w = RandomWeights(dtype(), static_cast<size_t>(k) * n_rows, 5);
+  const auto unit = RandomFloats(static_cast<size_t>(k) * n_tokens, 6);
+  std::vector<float> large = unit;
+  for (float& x : large) x *= 131072.0f;  // a power of two, so that every product scales exactly
+  const auto compute = [&](const std::vector<float>& x) {
+    std::vector<float> out(static_cast<size_t>(n_rows) * n_tokens);
+    const ScratchBuffer scratch(k);
+    table().matmul[index()]({.w = w.data(),
+                             .w_row_bytes = RowBytes(k),
+                             .n_rows = n_rows,
+                             .k = k,
+                             .x = x.data(),
+                             .x_stride = static_cast<size_t>(k),
+                             .x_rows = nullptr,
+                             .n_tokens = n_tokens,
+                             .out = out.data(),
+                             .out_stride = n_rows,
+                             .scratch = scratch.data()});
+    return out;
+  };
+  const std::vector<float> small = compute(unit), got = compute(large);
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], small[i] * 131072.0f) << i;
+}
+
 // Guarantee 1: an element alone has the bits that it has among others.
 TEST_P(MatMul, AnElementsBitsDoNotDependOnItsNeighbours) {
   constexpr int32_t kMaxRows = 19, kMaxTokens = 103;
