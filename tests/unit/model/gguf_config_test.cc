@@ -117,6 +117,31 @@ TEST(GgufConfig, AnUnknownScalingTypeOrGatingFunctionIsRefused) {
                 "llama.expert_gating_func");
 }
 
+// Older converters leave the key out, and softmax would be wrong for these families.
+TEST(GgufConfig, AMissingGatingFunctionIsThatOfTheFamilyAndIsSaid) {
+  const Keys keys = With(kExperts, {{"attention.kv_lora_rank", int64_t{4}},
+                                    {"attention.key_length", int64_t{6}},
+                                    {"attention.value_length", int64_t{4}},
+                                    {"rope.dimension_count", int64_t{2}}});
+  for (const bool missing : {false, true}) {
+    const ModelFiles files =
+        Gguf("deepseek2", missing ? keys : With(keys, {{"expert_gating_func", int64_t{2}}}),
+             MoeLayer(/*with_selection_bias=*/true));
+    std::string warnings;
+    const Log log([&](LogLevel level, std::string_view line) {
+      if (level == LogLevel::kWarning) warnings += line;
+    });
+    const auto spec = FindArchSpec(files);
+    ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+    const auto config = ResolveConfig(ConfigReader(**spec, files), files, log);
+    ASSERT_TRUE(config.ok()) << config.status().ToString();
+    EXPECT_EQ(config->layers[0].ffn.router.score, RouterScore::kSigmoid);
+    EXPECT_EQ(warnings.find("model.gguf: deepseek2.expert_gating_func") != std::string::npos,
+              missing)
+        << warnings;
+  }
+}
+
 TEST(GgufConfig, ExpertsPerTokenAndLayersKeepWithinTheirBounds) {
   for (const int64_t k : {0, 5, 1000000}) {
     ExpectRefused(
