@@ -85,8 +85,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
 
   COLIBRI_ASSIGN_OR_RETURN(impl->pool, ThreadPool::Create(resolved.n_threads));
   impl->context.reset(new ExecutionContext{*impl->pool, *impl->kernels});
+  // The plan has said already what there is to say about the configuration.
   COLIBRI_ASSIGN_OR_RETURN(
-      impl->model, Model::Load(files, *impl->pool, {.progress = resolved.load_progress}, log));
+      impl->model, Model::Load(files, *impl->pool, {.progress = resolved.load_progress}, Log()));
   COLIBRI_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(impl->model->kv_layout(), impl->plan.n_pages,
                                                        resolved.max_sequences));
   impl->kv = std::make_unique<KvCache>(std::move(kv));
