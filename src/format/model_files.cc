@@ -169,6 +169,12 @@ Result<ModelFiles> OpenModelFiles(const FileSystem& files, const std::string& pa
     case FileSystem::Kind::kMissing:
       break;
   }
+  // A device, a loop of links or a folder that may not be entered counts as missing; what opening
+  // it says is the better reason.
+  if (const auto file = files.Open(path);
+      !file.ok() && file.status().code() != StatusCode::kNotFound) {
+    return file.status();
+  }
   return NotFound(StrCat(Printable(path, 400),
                          ": no such file or folder; name a .gguf file or a Hugging Face folder"));
 }

@@ -134,6 +134,13 @@ TEST(OpenModelFiles, SaysWhatToNameInstead) {
   ExpectRefused(disk, "p", StatusCode::kUnsupported, {".bin", "safetensors"});
 }
 
+TEST(OpenModelFiles, SaysWhyAPathThatIsThereCannotBeAModel) {
+  const auto model = OpenModelFiles("/dev/null", Log());
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(model.status().message().find("/dev/null"), std::string::npos);
+}
+
 TEST(OpenModelFiles, ABrokenConfigNamesItsFile) {
   MemoryFileSystem disk = Folder();
   disk.Add("m/config.json", "{");
