@@ -70,14 +70,13 @@ Result<const KernelTable*> SelectKernels(std::string_view forced) {
     names.emplace_back(full.table.name);
     if (forced != full.table.name) continue;
     if (!is_runnable) {
-      return Unsupported(StrCat("COLIBRI_FORCE_ISA=", forced, " cannot run here: this CPU (",
+      return Unsupported(StrCat("the instruction set ", forced, " cannot run here: this CPU (",
                                 CpuName(), ") or its operating system lacks ", full.set->needs));
     }
     return &full.table;
   }
   if (!forced.empty()) {
-    return Unsupported(StrCat("COLIBRI_FORCE_ISA=", Printable(forced),
-                              " is no instruction set of this build; it has ",
+    return Unsupported(StrCat(Printable(forced), " is no instruction set of this build; it has ",
                               StrJoin(names, ", ")));
   }
   COLIBRI_CHECK(fastest != nullptr);
@@ -86,7 +85,9 @@ Result<const KernelTable*> SelectKernels(std::string_view forced) {
 
 Result<const KernelTable*> SelectKernelsFromEnvironment() {
   const char* const forced = std::getenv("COLIBRI_FORCE_ISA");
-  return SelectKernels(forced == nullptr ? "" : forced);
+  Result<const KernelTable*> table = SelectKernels(forced == nullptr ? "" : forced);
+  if (!table.ok()) return std::move(table).status().WithContext("COLIBRI_FORCE_ISA");
+  return table;
 }
 
 }  // namespace colibri

@@ -9,13 +9,12 @@
 
 namespace colibri {
 
-// The fastest table that this CPU can run, or the one that `forced` names (the value of
-// COLIBRI_FORCE_ISA; empty: no override). Unsupported when the forced one does not exist (the
-// message lists those that do) or cannot run here (the message says what is missing). The table
-// lives as long as the program.
+// The fastest table that this CPU can run, or the one that `forced` names (empty: no override).
+// Unsupported when the forced one does not exist (the message lists those that do) or cannot run
+// here (the message says what is missing). The table lives as long as the program.
 Result<const KernelTable*> SelectKernels(std::string_view forced);
 
-// SelectKernels with the environment's COLIBRI_FORCE_ISA.
+// SelectKernels with the environment's COLIBRI_FORCE_ISA, which errors name.
 Result<const KernelTable*> SelectKernelsFromEnvironment();
 
 // All tables of this build, slowest first, with whether this CPU can run each: for tests and

@@ -120,7 +120,8 @@ TEST(SelectKernels, AnUnknownNameIsRefusedWithTheKnownOnes) {
   const auto chosen = SelectKernelsFromEnvironment();
   ASSERT_FALSE(chosen.ok());
   EXPECT_EQ(chosen.status().code(), StatusCode::kUnsupported);
-  EXPECT_NE(chosen.status().message().find("sse9"), std::string::npos);
+  EXPECT_NE(chosen.status().message().find("COLIBRI_FORCE_ISA: sse9"), std::string::npos);
+  EXPECT_EQ(SelectKernels("sse9").status().message().find("COLIBRI_FORCE_ISA"), std::string::npos);
   EXPECT_NE(chosen.status().message().find("generic"), std::string::npos);
 }
 
