@@ -30,12 +30,14 @@ std::string_view ValidatorText(std::string_view type) {
   return colon == std::string_view::npos ? std::string_view() : type.substr(colon + 1);
 }
 
-CLI::Validator RangeValidator(double low, double high, const std::string& range) {
+// `preposition` stands before the range in a sentence.
+CLI::Validator RangeValidator(double low, double high, const std::string& preposition,
+                              const std::string& range) {
   return CLI::Validator(
-      [low, high, range](std::string& text) {
+      [=](std::string& text) {
         const std::optional<double> value = ParseDouble(text);
         if (value && *value >= low && *value <= high) return std::string();
-        return StrCat(Printable(text), " is not a number of the range ", range);
+        return StrCat(Printable(text), " is not a number ", preposition, range);
       },
       range);
 }
@@ -93,11 +95,12 @@ std::vector<const CLI::Option*> VisibleOptions(const CLI::App& app) {
 }
 
 CLI::Validator Between(double low, double high) {
-  return RangeValidator(low, high, StrCat(low, " to ", high));
+  return RangeValidator(low, high, "from ", StrCat(low, " to ", high));
 }
 
 CLI::Validator AtLeast(double low) {
-  return RangeValidator(low, std::numeric_limits<double>::infinity(), StrCat("at least ", low));
+  return RangeValidator(low, std::numeric_limits<double>::infinity(), "of ",
+                        StrCat("at least ", low));
 }
 
 std::vector<std::string> WrapText(std::string_view text, size_t width) {

@@ -39,7 +39,13 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const std::string command =
       chosen.empty() ? "colibri" : StrCat("colibri ", chosen.front()->get_name());
-  return StrCat("colibri: ", error.what(), "\nTry '", command, " --help'.");
+  std::string reason = error.what();
+  // The range was checked before: what is left is a number with a fraction, or too large a one.
+  constexpr std::string_view kConversion = "Could not convert: ";
+  if (reason.starts_with(kConversion)) {
+    reason = StrCat(reason.substr(kConversion.size()), " is no whole number, or too large a one");
+  }
+  return StrCat("colibri: ", reason, "\nTry '", command, " --help'.");
 }
 
 }  // namespace
