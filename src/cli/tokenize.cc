@@ -131,6 +131,12 @@ ExitCode RunText(const Options& options, const Tokenizer& tokenizer, Console& co
   if (options.decode) {
     const Result<std::vector<int32_t>> ids = ParseTokenIds(text);
     if (!ids.ok()) return console.Fail(ids.status());
+    for (const int32_t id : *ids) {
+      if (id >= tokenizer.vocab_size()) {
+        return console.Fail(
+            InvalidArgument(StrCat("token id ", id, " must be below ", tokenizer.vocab_size())));
+      }
+    }
     console.Write(StrCat(tokenizer.Decode(*ids, options.bare), "\n"));
     return console.Finish();
   }

@@ -45,6 +45,11 @@ class Ways(unittest.TestCase):
         self.assertEqual(ids, colibri("tokenize", stdin=text, check=0).stdout)
         self.assertEqual(len(ids.split()), int(colibri("tokenize", "--count", text, check=0).stdout))
 
+    def test_an_id_outside_the_vocabulary_is_named(self):
+        result = colibri("tokenize", "--decode", "1 99999999", check=1)
+        self.assertEqual("", result.stdout)
+        self.assertIn("99999999", result.stderr)
+
     def test_pieces_are_a_line_a_token(self):
         ids = colibri("tokenize", "a \"b\"\n", check=0).stdout.split()
         lines = colibri("tokenize", "--pieces", "a \"b\"\n", check=0).stdout.splitlines()
