@@ -230,9 +230,10 @@ std::string TextReport(const Options& options, const Setup& setup,
   std::ostringstream out;
   out << setup.architecture << ", " << setup.isa << ", " << setup.n_threads << " threads, batch "
       << options.batch << ", " << options.n_prompt << " prompt tokens, " << options.n_generate
-      << " generated, " << runs.size() << " runs\n\n"
-      << std::left << std::setw(34) << "" << std::right << std::setw(16) << "median"
-      << std::setw(16) << "min" << std::setw(16) << "max\n";
+      << " generated, " << runs.size() << (runs.size() == 1 ? " run\n\n" : " runs\n\n") << std::left
+      << std::setw(34) << "" << std::right << std::setw(16) << "median" << std::setw(16) << "min"
+      << std::setw(16) << "max"
+      << "\n";
   for (const Figure& figure : kFigures) {
     const Spread spread = SpreadOfFigure(runs, figure);
     const std::string unit = *figure.unit == '\0' ? "" : StrCat(", ", figure.unit);
