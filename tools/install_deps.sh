@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that Colibri needs and this machine lacks; says nothing when nothing is missing.
 #   tools/install_deps.sh           to build and run
-#   tools/install_deps.sh --tests   to run all tests as well (GoogleTest, clang 14, clang-format 14)
+#   tools/install_deps.sh --tests   to run all tests as well (GoogleTest, clang 14, clang-format 14, an emulator)
 set -euo pipefail
 
 packages=(
@@ -10,7 +10,7 @@ packages=(
 )
 case "${1:-}" in
   "") ;;
-  --tests) packages+=(python3 libgtest-dev ccache clang-14 llvm-14 libclang-rt-14-dev clang-format-14) ;;
+  --tests) packages+=(python3 libgtest-dev ccache clang-14 llvm-14 libclang-rt-14-dev clang-format-14 qemu-user) ;;
   *)
     echo "usage: tools/install_deps.sh [--tests]" >&2
     exit 2

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,7 @@ class UsageErrors(unittest.TestCase):
         ["run", "hello", "--threads", "0"],
         ["run", "hello", "--top-p", "1.5"],
         ["run", "hello", "--max-tokens", "99999999999"],
+        ["run", "hello", "--max-tokens", "1.5"],
         ["logits", "--ids", "1"],
         ["inspect"],
         ["completion", "tcsh"],
@@ -145,6 +147,27 @@ class Pipes(unittest.TestCase):
                 process.stderr.close()
                 self.assertEqual(0, process.wait(timeout=TIMEOUT_S))
                 self.assertEqual(b"", error)
+
+
+class Machines(unittest.TestCase):
+    def test_threads_are_those_that_the_affinity_mask_allows(self):
+        cpu = min(os.sched_getaffinity(0))
+        result = subprocess.run([PROGRAM, "bench", "--prompt", "4", "--generate", "1", "--repeat", "1", "--json"],
+                                capture_output=True, encoding="utf-8", check=True, timeout=TIMEOUT_S,
+                                preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+        self.assertEqual(1, json.loads(result.stdout)["threads"])
+
+    @unittest.skipUnless(shutil.which("qemu-x86_64"), "no qemu-x86_64: install qemu-user")
+    def test_the_same_program_runs_on_a_cpu_without_avx(self):
+        def emulated(*arguments, **environment):
+            return subprocess.run(["qemu-x86_64", "-cpu", "Nehalem", PROGRAM, *arguments], capture_output=True,
+                                  encoding="utf-8", env=dict(os.environ, **environment), timeout=TIMEOUT_S)
+
+        answer = colibri("run", "What is 2 + 3?", environment={"COLIBRI_FORCE_ISA": "generic"}, check=0).stdout
+        self.assertEqual(answer, emulated("run", "What is 2 + 3?").stdout)
+        refused = emulated("run", "What is 2 + 3?", COLIBRI_FORCE_ISA="avx2")
+        self.assertEqual((1, ""), (refused.returncode, refused.stdout))
+        self.assertIn("AVX2", refused.stderr)
 
 
 class Inspect(unittest.TestCase):
