@@ -413,17 +413,4 @@ CodePointSet UnicodeProperties::Digit() const {
   return ByCategories(Bit(UTF8PROC_CATEGORY_ND));
 }
 
-CodePointSet UnicodeProperties::Numeric() const {
-  return ByCategories(kNumber);
-}
-
-CodePointSet UnicodeProperties::Punctuation() const {
-  CodePointSet set = ByCategories(kPunctuation);
-  set.AddRange('!', '/');
-  set.AddRange(':', '@');
-  set.AddRange('[', '`');
-  set.AddRange('{', '~');
-  return set;
-}
-
 }  // namespace colibri

@@ -102,11 +102,9 @@ class UnicodeProperties {
   // A general category ("L", "Lu", "Letter"), a property ("White_Space", "Alphabetic") or one of
   // the scripts that pre-tokenizers name ("Han"). Nothing when the name is not known.
   std::optional<CodePointSet> ByName(std::string_view name) const;
-  CodePointSet Space() const;        // \s
-  CodePointSet Word() const;         // \w
-  CodePointSet Digit() const;        // \d
-  CodePointSet Numeric() const;      // category N
-  CodePointSet Punctuation() const;  // ASCII punctuation and category P
+  CodePointSet Space() const;  // \s
+  CodePointSet Word() const;   // \w
+  CodePointSet Digit() const;  // \d
 
  private:
   CodePointSet ByCategories(uint32_t mask) const;
