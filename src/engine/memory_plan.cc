@@ -20,6 +20,7 @@ Status CheckOptions(const EngineOptions& options) {
   for (const OptionRange& range : {
            OptionRange{"n_threads", options.n_threads, 0, ThreadPool::kMaxThreads},
            OptionRange{"max_context", options.max_context, 0, kMost},
+           OptionRange{"rope_context", options.rope_context, 0, kMost},
            OptionRange{"max_batch_tokens", options.max_batch_tokens, 1, 1 << 20},
            OptionRange{"max_sequences", options.max_sequences, 1, 1 << 20},
        }) {
