@@ -32,6 +32,18 @@ Status CheckOptions(const EngineOptions& options) {
   return Status();
 }
 
+// A step has a slot for each token and each expert that it is routed to, numbered with 32 bits.
+Status CheckSlots(const ModelConfig& config, int32_t max_batch_tokens) {
+  int64_t n_selected = 0;
+  for (const LayerPlan& layer : config.layers) {
+    n_selected = std::max<int64_t>(n_selected, layer.ffn.router.n_selected);
+  }
+  const int64_t most = std::numeric_limits<int32_t>::max() / (n_selected + 1);
+  if (max_batch_tokens <= most) return Status();
+  return InvalidArgument(StrCat("max_batch_tokens is ", max_batch_tokens, ", a model with ",
+                                n_selected, " experts a token takes at most ", most));
+}
+
 std::string Row(std::string_view name, uint64_t bytes, std::string_view remark) {
   std::string row = StrCat("  ", name);
   row.resize(std::max<size_t>(row.size(), 12), ' ');
@@ -65,6 +77,7 @@ Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& optio
   if (resolved.n_threads == 0) {
     resolved.n_threads = std::min(DefaultThreadCount(), ThreadPool::kMaxThreads);
   }
+  COLIBRI_RETURN_IF_ERROR(CheckSlots(model.config, resolved.max_batch_tokens));
   const int32_t model_context = model.config.max_positions;
   if (model_context > 0 && options.max_context > model_context) {
     return InvalidArgument(StrCat("max_context is ", options.max_context,

@@ -215,6 +215,17 @@ TEST(EngineMemory, AModelThatDoesNotFitIsRefusedWithTheTable) {
   }
 }
 
+TEST(EngineMemory, MoreSlotsThan32BitsNumberAreRefused) {
+  ModelPlan model;
+  model.config.layers.resize(1);
+  model.config.layers[0].attention.n_heads = model.config.layers[0].attention.n_kv_heads = 1;
+  model.config.layers[0].ffn.router.n_experts = model.config.layers[0].ffn.router.n_selected = 4096;
+  const auto plan = PlanMemory(model, {.max_batch_tokens = 1 << 20}, {});
+  ASSERT_FALSE(plan.ok());
+  EXPECT_EQ(plan.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_NE(plan.status().message().find("max_batch_tokens"), std::string::npos);
+}
+
 TEST(EngineMemory, TheContextShrinksToTheCacheAndSaysSo) {
   const ChainModel model({});
   std::vector<std::string> lines;
