@@ -70,6 +70,17 @@ class Goldens(unittest.TestCase):
                     with self.subTest(golden=name, form=form):
                         self.check(f"{name}, {form}", model, expected, scratch)
 
+    def test_a_trained_model_is_the_same_in_a_folder_and_in_gguf(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            outputs = []
+            for model in ("", "nano-f16.gguf"):  # the folder is bfloat16, whose values nearly all are float16's too
+                output = pathlib.Path(scratch) / f"{len(outputs)}.safetensors"
+                colibri("logits", "--model", ASSETS / "models" / "nano" / model, "--ids", Command.IDS, "--output", output,
+                        "--greedy", 16, check=0)
+                outputs.append(read_safetensors(output))
+            self.assertIsNone(first_difference(outputs[1]["logits"][1], outputs[0]["logits"][1], 1e-5))
+            self.assertEqual(outputs[0]["greedy_ids"], outputs[1]["greedy_ids"])
+
 
 class Command(unittest.TestCase):
     IDS = "1 872 198 40 2 198 1 77 3 9 5"
