@@ -250,12 +250,9 @@ std::string TextReport(const Options& options, const Setup& setup,
 
 ExitCode Run(const Options& options, Console& console) {
   Setup setup;
-  setup.model = options.model;
-  if (setup.model.empty()) {
-    Result<std::string> found = FindDefaultModel();
-    if (!found.ok()) return console.Fail(found.status());
-    setup.model = *found;
-  }
+  Result<std::string> model = ModelOrDefault(options.model);
+  if (!model.ok()) return console.Fail(model.status());
+  setup.model = *std::move(model);
   if (static_cast<int64_t>(options.n_prompt) + options.n_generate > INT32_MAX) {
     return console.Fail(InvalidArgument("--prompt and --generate together exceed 2^31 tokens"));
   }

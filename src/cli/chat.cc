@@ -211,17 +211,13 @@ ExitCode Converse(Chat& chat, LineReader& reader, Console& console) {
 }
 
 ExitCode Run(const Options& options, Console& console) {
-  std::string model = options.model;
-  if (model.empty()) {
-    Result<std::string> found = FindDefaultModel();
-    if (!found.ok()) return console.Fail(found.status());
-    model = *std::move(found);
-  }
+  const Result<std::string> model = ModelOrDefault(options.model);
+  if (!model.ok()) return console.Fail(model.status());
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
   engine_options.max_context = options.max_context;
   engine_options.max_sequences = 1;
-  const Result<std::unique_ptr<Engine>> engine = LoadEngine(model, engine_options, console);
+  const Result<std::unique_ptr<Engine>> engine = LoadEngine(*model, engine_options, console);
   if (!engine.ok()) return console.Fail(engine.status());
   const Result<Prompter> prompter = Prompter::Make(**engine, /*raw=*/false);
   if (!prompter.ok()) return console.Fail(prompter.status());

@@ -34,4 +34,9 @@ Result<std::string> FindDefaultModel() {
                          kDefaultModel));
 }
 
+Result<std::string> ModelOrDefault(const std::string& named) {
+  if (!named.empty()) return named;
+  return FindDefaultModel();
+}
+
 }  // namespace colibri::cli

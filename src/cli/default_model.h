@@ -15,4 +15,7 @@ inline constexpr const char* kDefaultModel = "nano/nano-q8_0.gguf";
 // the build makes a link there to the source tree's. NotFound says where it was looked for.
 Result<std::string> FindDefaultModel();
 
+// What the user named, or the default model where that is empty.
+Result<std::string> ModelOrDefault(const std::string& named);
+
 }  // namespace colibri::cli

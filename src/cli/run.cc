@@ -99,17 +99,14 @@ bool LooksLikeModel(const std::string& path) {
 }
 
 ExitCode Run(const Options& options, Console& console) {
-  std::string model = options.first;
-  if (options.second_option->count() == 0) {
-    if (LooksLikeModel(options.first)) {
-      console.Note(StrCat("colibri: ", Printable(options.first, 4096),
-                          " is a model, and the prompt is missing\nTry 'colibri run --help'."));
-      return ExitCode::kUsage;
-    }
-    Result<std::string> found = FindDefaultModel();
-    if (!found.ok()) return console.Fail(found.status());
-    model = *std::move(found);
+  const bool prompt_alone = options.second_option->count() == 0;
+  if (prompt_alone && LooksLikeModel(options.first)) {
+    console.Note(StrCat("colibri: ", Printable(options.first, 4096),
+                        " is a model, and the prompt is missing\nTry 'colibri run --help'."));
+    return ExitCode::kUsage;
   }
+  const Result<std::string> model = prompt_alone ? FindDefaultModel() : Result(options.first);
+  if (!model.ok()) return console.Fail(model.status());
   Result<std::string> text = PromptText(options);
   if (!text.ok()) return console.Fail(text.status());
 
@@ -117,7 +114,7 @@ ExitCode Run(const Options& options, Console& console) {
   engine_options.n_threads = options.n_threads;
   engine_options.max_context = options.max_context;
   engine_options.max_sequences = 1;
-  const Result<std::unique_ptr<Engine>> engine = LoadEngine(model, engine_options, console);
+  const Result<std::unique_ptr<Engine>> engine = LoadEngine(*model, engine_options, console);
   if (!engine.ok()) return console.Fail(engine.status());
   Result<std::vector<int32_t>> prompt = PromptIds(options, **engine, *std::move(text));
   if (!prompt.ok()) return console.Fail(prompt.status());

@@ -152,13 +152,9 @@ ExitCode RunText(const Options& options, const Tokenizer& tokenizer, Console& co
 }
 
 ExitCode Run(const Options& options, Console& console) {
-  std::string model = options.model;
-  if (model.empty()) {
-    Result<std::string> found = FindDefaultModel();
-    if (!found.ok()) return console.Fail(found.status());
-    model = *std::move(found);
-  }
-  const Result<std::unique_ptr<Tokenizer>> tokenizer = OpenTokenizer(model, console.MakeLog());
+  const Result<std::string> model = ModelOrDefault(options.model);
+  if (!model.ok()) return console.Fail(model.status());
+  const Result<std::unique_ptr<Tokenizer>> tokenizer = OpenTokenizer(*model, console.MakeLog());
   if (!tokenizer.ok()) return console.Fail(tokenizer.status());
   if (!options.bench.empty()) return RunBench(options, **tokenizer, console);
   return options.jsonl ? RunJsonLines(**tokenizer, console)
