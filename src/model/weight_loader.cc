@@ -1,9 +1,9 @@
 #include "model/weight_loader.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "base/strings.h"
 #include "tensor/dequantize.h"
@@ -216,6 +216,19 @@ Status WeightLoader::Run(const Request& request, uint64_t begin, uint64_t end,
   return Status();
 }
 
+// Run takes memory of its own for what it rewrites, and nothing may be thrown in the pool's
+// threads.
+Status WeightLoader::RunWithinMemory(const Request& request, uint64_t begin, uint64_t end,
+                                     uint8_t* arena) const {
+  try {
+    return Run(request, begin, end, arena);
+  } catch (const std::bad_alloc&) {
+    return ResourceExhausted(StrCat("tensor ", request.source->name, ": no memory for the ",
+                                    FormatBytes(request.source_bytes),
+                                    " that must be rewritten while they are read"));
+  }
+}
+
 Result<Arena> WeightLoader::Load(ThreadPool& pool,
                                  const std::function<void(uint64_t, uint64_t)>& progress) {
   COLIBRI_ASSIGN_OR_RETURN(Arena arena, Arena::Create(std::max<uint64_t>(total_bytes_, 1)));
@@ -246,7 +259,7 @@ Result<Arena> WeightLoader::Load(ThreadPool& pool,
     }
     pool.ParallelFor(static_cast<int64_t>(last - first), [&](int64_t task, int) {
       const Job& job = jobs[first + static_cast<size_t>(task)];
-      Status status = Run(*job.request, job.begin, job.end, base);
+      Status status = RunWithinMemory(*job.request, job.begin, job.end, base);
       if (status.ok()) return;
       const std::lock_guard<std::mutex> lock(mutex);
       if (failure.ok()) failure = std::move(status);

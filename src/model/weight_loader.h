@@ -89,6 +89,8 @@ class WeightLoader {
   Status TakeNorm(const std::string& name, int64_t n, NormKind kind, NormWeights& out);
   void Push(Request request);
   Status Run(const Request& request, uint64_t begin, uint64_t end, uint8_t* arena) const;
+  Status RunWithinMemory(const Request& request, uint64_t begin, uint64_t end,
+                         uint8_t* arena) const;
 
   const ConfigReader& reader_;
   bool attention_bias_ = false;
