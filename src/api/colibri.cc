@@ -393,6 +393,11 @@ colibri_status colibri_session_generate(colibri_session* session, const int32_t*
     colibri_generate_options c;
     colibri_generate_options_init(&c);
     COLIBRI_RETURN_IF_ERROR(colibri::ReadOptions(options, "colibri_generate_options", c));
+    // A structure without room for the answer's memory would lose it.
+    if (result != nullptr && result->struct_size < sizeof(*result)) {
+      return InvalidArgument(StrCat("result.struct_size is ", result->struct_size,
+                                    ": call colibri_result_init before"));
+    }
     colibri::GenerateRequest request;
     request.prompt.assign(prompt, prompt + n_prompt);
     COLIBRI_RETURN_IF_ERROR(ToRequest(c, request));

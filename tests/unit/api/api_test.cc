@@ -105,6 +105,20 @@ TEST(CApi, OptionsOfOtherVersionsAreReadOrRefused) {
   colibri_session_free(raw);
 }
 
+TEST(CApi, AResultThatWasNotInitialisedIsRefused) {
+  auto engine = LoadNano();
+  colibri_session* session = nullptr;
+  ASSERT_EQ(colibri_session_create(engine.handle(), 64, &session, nullptr), COLIBRI_OK);
+  const int32_t prompt = 5;
+  colibri_result result{};
+  Message m;
+  EXPECT_EQ(colibri_session_generate(session, &prompt, 1, nullptr, &result, &m.text),
+            COLIBRI_INVALID_ARGUMENT);
+  EXPECT_NE(m.str().find("colibri_result_init"), std::string::npos);
+  EXPECT_EQ(result.text, nullptr);
+  colibri_session_free(session);
+}
+
 TEST(CApi, OneCallAtATimeUsesAnEngine) {
   auto engine = LoadNano();
   auto session = engine.NewSession(64);
