@@ -111,6 +111,10 @@ Result<std::string> ReadStandardInput() {
       return IoError(StrCat("standard input: ", std::strerror(errno)));
     }
     text.append(buffer.data(), static_cast<size_t>(n));
+    if (text.size() > kMaxInputBytes) {
+      return ResourceExhausted(
+          StrCat("standard input is longer than ", FormatBytes(kMaxInputBytes)));
+    }
   }
 }
 

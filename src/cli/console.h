@@ -58,7 +58,10 @@ class Console {
   bool progress_shown_ = false;
 };
 
-// All of standard input.
+// Bytes that a command keeps of one input: standard input as a whole, a line of it, a text file.
+inline constexpr size_t kMaxInputBytes = size_t{1} << 30;
+
+// All of standard input; ResourceExhausted beyond kMaxInputBytes.
 Result<std::string> ReadStandardInput();
 
 // Writes all of `text` to a file descriptor; the errno of a failure, or 0.

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "base/strings.h"
+#include "cli/console.h"
 
 namespace colibri::cli {
 namespace {
@@ -138,6 +139,10 @@ class PipeReader : public LineReader {
         if (errno == EINTR && interrupt_.interrupted()) return LineOutcome::kInterrupted;
         if (errno == EINTR) continue;
         return IoError(StrCat("standard input: ", std::strerror(errno)));
+      }
+      if (buffer_.size() > kMaxInputBytes) {
+        return ResourceExhausted(
+            StrCat("a line of standard input is longer than ", FormatBytes(kMaxInputBytes)));
       }
       at_end_ = n == 0;
       buffer_.append(block_.data(), static_cast<size_t>(n));

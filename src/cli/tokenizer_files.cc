@@ -1,13 +1,14 @@
 #include "cli/tokenizer_files.h"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 
 #include "base/strings.h"
+#include "cli/console.h"
 #include "engine/load_tokenizer.h"
 
 namespace colibri::cli {
@@ -22,7 +23,14 @@ Result<std::string> ReadTextFile(const std::string& path) {
     const std::string message = StrCat(path, ": ", std::strerror(errno));
     return errno == ENOENT ? NotFound(message) : IoError(message);
   }
-  std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  std::string text;
+  std::array<char, 1 << 16> block;
+  while (in.read(block.data(), block.size()), in.gcount() > 0) {
+    text.append(block.data(), static_cast<size_t>(in.gcount()));
+    if (text.size() > kMaxInputBytes) {
+      return ResourceExhausted(StrCat(path, ": is longer than ", FormatBytes(kMaxInputBytes)));
+    }
+  }
   if (in.bad()) return IoError(StrCat(path, ": ", std::strerror(errno)));
   return text;
 }
