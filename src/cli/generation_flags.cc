@@ -49,7 +49,8 @@ void AddGenerationFlags(CLI::App& app, GenerationFlags& flags) {
             "The same, times how often the answer has it");
   flags.seed = app.add_option("--seed", sampling.seed,
                               "Makes random choices repeatable; by default another one each time")
-                   ->type_name("N");
+                   ->type_name("N")
+                   ->check(Unsigned64());
   app.add_option("--stop", request.stop_strings,
                  "Text that ends the answer and is not part of it; may be given several times")
       ->type_name("TEXT")

@@ -1,6 +1,7 @@
 #include "cli/help.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "base/strings.h"
@@ -101,6 +102,19 @@ CLI::Validator Between(double low, double high) {
 CLI::Validator AtLeast(double low) {
   return RangeValidator(low, std::numeric_limits<double>::infinity(), "of ",
                         StrCat("at least ", low));
+}
+
+CLI::Validator Unsigned64() {
+  return CLI::Validator(
+      [](std::string& text) {
+        uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto [last, error] = std::from_chars(text.data(), end, value);
+        if (error == std::errc() && last == end) return std::string();
+        return StrCat(Printable(text), " is not a whole number from 0 to ",
+                      std::numeric_limits<uint64_t>::max());
+      },
+      "");
 }
 
 std::vector<std::string> WrapText(std::string_view text, size_t width) {

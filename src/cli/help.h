@@ -22,6 +22,8 @@ std::vector<const CLI::Option*> VisibleOptions(const CLI::App& app);
 // Accept numbers of a range, and say it in the help.
 CLI::Validator Between(double low, double high);
 CLI::Validator AtLeast(double low);
+// Accepts whole numbers of 64 bits without a sign; CLI11 makes the largest one of larger ones.
+CLI::Validator Unsigned64();
 
 // `text` in lines of at most `width` columns, broken at spaces.
 std::vector<std::string> WrapText(std::string_view text, size_t width);

@@ -45,6 +45,9 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
   if (reason.starts_with(kConversion)) {
     reason = StrCat(reason.substr(kConversion.size()), " is no whole number, or too large a one");
   }
+  if (error.get_name() == "ArgumentMismatch") {
+    reason = StrCat(reason.substr(0, reason.find(':')), ": its value is missing");
+  }
   return StrCat("colibri: ", reason, "\nTry '", command, " --help'.");
 }
 

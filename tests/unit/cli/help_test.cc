@@ -37,6 +37,18 @@ TEST(AtLeast, SaysItsBoundAndRefusesWhatIsBelow) {
   EXPECT_THROW(app.parse("--number 99999999999"), CLI::ParseError);
 }
 
+TEST(Unsigned64, TakesEveryNumberOf64BitsAndNoLargerOne) {
+  CLI::App app;
+  uint64_t value = 0;
+  CLI::Option* option = app.add_option("--seed", value, "A seed")->check(Unsigned64());
+  EXPECT_EQ(FullDescription(*option), "A seed");
+  EXPECT_NO_THROW(app.parse("--seed 18446744073709551615"));
+  EXPECT_EQ(value, UINT64_MAX);
+  for (const char* text : {"--seed 18446744073709551616", "--seed=-1", "--seed 1.5", "--seed x"}) {
+    EXPECT_THROW(app.parse(text), CLI::ParseError) << text;
+  }
+}
+
 TEST(Choices, AreThoseOfASet) {
   CLI::App app;
   std::string value;
