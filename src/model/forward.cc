@@ -129,7 +129,9 @@ void Forward::Impl::CheckBatch(const Batch& batch, const ForwardOutput& output) 
 
 void Forward::Impl::LocateTokens(const Batch& batch) {
   int32_t row = 0;
+  w_.slice_row.clear();
   for (size_t s = 0; s < batch.slices.size(); ++s) {
+    w_.slice_row.push_back(row);
     for (int32_t i = 0; i < batch.slices[s].n_tokens; ++i, ++row) {
       w_.slice[row] = static_cast<int32_t>(s);
       w_.position[row] = batch.slices[s].position + i;

@@ -136,6 +136,8 @@ Result<Workspace> MakeWorkspace(const ModelConfig& config, int n_threads, int32_
   for (const LayerPlan& layer : config.layers)
     heads = std::max(heads, static_cast<uint64_t>(layer.attention.n_heads));
   w.jobs.reserve(heads);
+  w.slice_row.reserve(static_cast<size_t>(max_tokens));
+  w.slice_task.reserve(static_cast<size_t>(max_tokens));
   w.plan = DispatchPlan(max_tokens, static_cast<int32_t>(w.sizes.slots),
                         static_cast<int32_t>(w.sizes.experts));
   return w;

@@ -59,6 +59,10 @@ struct Workspace {
 
   std::vector<ExpertGroup> groups;  // room for every expert and the shared one
   std::vector<LinearJob> jobs;      // room for every head
+  // Of each slice, room for max_tokens: its first token in the batch, and attention's tasks before
+  // it.
+  std::vector<int32_t> slice_row;
+  std::vector<int64_t> slice_task;
   DispatchPlan plan{0, 0, 0};
 };
 

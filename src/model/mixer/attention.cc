@@ -160,38 +160,34 @@ class TileAttention {
 void Attend(ExecutionContext& context, const Batch& batch, const KvStorage& kv,
             uint64_t page_floats, const AttentionCall& call, Workspace& w) {
   int64_t n_tasks = 0;
-  for (const SequenceSlice& slice : batch.slices)
+  w.slice_task.clear();
+  for (const SequenceSlice& slice : batch.slices) {
+    w.slice_task.push_back(n_tasks);
     n_tasks += TileSlice(call, slice, w.score_floats).n_tasks(call.n_kv_heads);
+  }
   const int32_t group = call.n_heads / call.n_kv_heads;
   context.pool.ParallelFor(n_tasks, [&](int64_t task, int thread) {
-    int32_t slice_row = 0;
-    for (const SequenceSlice& slice : batch.slices) {
-      const Tiling tiling = TileSlice(call, slice, w.score_floats);
-      const int64_t in_slice = tiling.n_tasks(call.n_kv_heads);
-      if (task >= in_slice) {
-        task -= in_slice;
-        slice_row += slice.n_tokens;
-        continue;
-      }
-      // The latest tokens have the most positions: they go first, so that no thread ends with the
-      // longest task.
-      const int64_t heads_in_tile = static_cast<int64_t>(tiling.head_chunks) * call.n_kv_heads;
-      const int64_t token_tile = tiling.token_tiles - 1 - task / heads_in_tile,
-                    head_task = task % heads_in_tile;
-      Tile tile{};
-      tile.slice = &slice;
-      tile.slice_row = slice_row;
-      tile.kv_head = static_cast<int32_t>(head_task / tiling.head_chunks);
-      const auto chunk = static_cast<int32_t>(head_task % tiling.head_chunks) * tiling.heads;
-      tile.first_head = tile.kv_head * group + chunk;
-      tile.n_heads = std::min(tiling.heads, group - chunk);
-      tile.first_token = static_cast<int32_t>(token_tile) * tiling.tokens;
-      tile.n_tokens = std::min(tiling.tokens, slice.n_tokens - tile.first_token);
-      TileAttention(context.kernels, kv, page_floats, call, w.scores.of(thread),
-                    w.matmul.of(thread))
-          .Run(tile);
-      return;
-    }
+    const auto next = std::upper_bound(w.slice_task.begin(), w.slice_task.end(), task);
+    const auto s = static_cast<size_t>(next - w.slice_task.begin()) - 1;
+    const SequenceSlice& slice = batch.slices[s];
+    const Tiling tiling = TileSlice(call, slice, w.score_floats);
+    // The latest tokens have the most positions: they go first, so that no thread ends with the
+    // longest task.
+    const int64_t in_slice = task - w.slice_task[s],
+                  heads_in_tile = static_cast<int64_t>(tiling.head_chunks) * call.n_kv_heads;
+    const int64_t token_tile = tiling.token_tiles - 1 - in_slice / heads_in_tile,
+                  head_task = in_slice % heads_in_tile;
+    Tile tile{};
+    tile.slice = &slice;
+    tile.slice_row = w.slice_row[s];
+    tile.kv_head = static_cast<int32_t>(head_task / tiling.head_chunks);
+    const auto chunk = static_cast<int32_t>(head_task % tiling.head_chunks) * tiling.heads;
+    tile.first_head = tile.kv_head * group + chunk;
+    tile.n_heads = std::min(tiling.heads, group - chunk);
+    tile.first_token = static_cast<int32_t>(token_tile) * tiling.tokens;
+    tile.n_tokens = std::min(tiling.tokens, slice.n_tokens - tile.first_token);
+    TileAttention(context.kernels, kv, page_floats, call, w.scores.of(thread), w.matmul.of(thread))
+        .Run(tile);
   });
 }
 
