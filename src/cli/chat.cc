@@ -219,11 +219,11 @@ ExitCode Run(const Options& options, Console& console) {
   engine_options.max_sequences = 1;
   const Result<std::unique_ptr<Engine>> engine = LoadEngine(*model, engine_options, console);
   if (!engine.ok()) return console.Fail(engine.status());
-  const Result<Prompter> prompter = Prompter::Make(**engine, /*raw=*/false);
+  const Result<Prompter> prompter = Prompter::Make(**engine, *model, /*raw=*/false);
   if (!prompter.ok()) return console.Fail(prompter.status());
   if (!(*prompter).is_chat()) {
-    return console.Fail(Unsupported(
-        "the model has no chat template, so it knows no turns; `colibri run` continues a text"));
+    return console.Fail(Unsupported(StrCat(
+        *model, ": has no chat template, so it knows no turns; `colibri run` continues a text")));
   }
   const Result<std::unique_ptr<Session>> session = Session::Create(**engine, {});
   if (!session.ok()) return console.Fail(session.status());

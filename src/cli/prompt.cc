@@ -5,18 +5,18 @@
 
 namespace colibri::cli {
 
-Result<Prompter> Prompter::Make(const Engine& engine, bool raw) {
+Result<Prompter> Prompter::Make(const Engine& engine, const std::string& model, bool raw) {
   if (engine.tokenizer() == nullptr) {
     Status status = engine.tokenizer_status();
-    return std::move(status).WithContext("the model's files hold no tokenizer");
+    return std::move(status).WithContext(StrCat(model, ": holds no tokenizer"));
   }
   Prompter prompter(*engine.tokenizer());
   if (raw || engine.chat_template().empty()) return prompter;
   Result<ChatFormat> format = ChatFormat::Make(engine.chat_template(), *engine.tokenizer());
   if (!format.ok()) {
-    return Status(
-        format.status().code(),
-        StrCat(format.status().message(), "; with --raw, `colibri run` takes the prompt as it is"));
+    return Status(format.status().code(),
+                  StrCat(model, ": ", format.status().message(),
+                         "; with --raw, `colibri run` takes the prompt as it is"));
   }
   prompter.format_ = *std::move(format);
   return prompter;

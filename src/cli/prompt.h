@@ -18,9 +18,9 @@ namespace colibri::cli {
 class Prompter {
  public:
   // Text where `raw` asks for it or the model has no chat template. Unsupported, with the way out,
-  // for a template that is not built in; NotFound when the model has no tokenizer. `engine` must
-  // outlive it.
-  static Result<Prompter> Make(const Engine& engine, bool raw);
+  // for a template that is not built in; NotFound when the model has no tokenizer. Errors name
+  // `model`, the engine's path. `engine` must outlive it.
+  static Result<Prompter> Make(const Engine& engine, const std::string& model, bool raw);
 
   bool is_chat() const { return format_.has_value(); }
   // The ids of a text to continue.

@@ -42,9 +42,9 @@ Result<std::string> PromptText(const Options& options) {
 }
 
 Result<std::vector<int32_t>> PromptIds(const Options& options, const Engine& engine,
-                                       std::string text) {
+                                       const std::string& model, std::string text) {
   const bool has_system = options.system_option->count() > 0;
-  COLIBRI_ASSIGN_OR_RETURN(const Prompter prompter, Prompter::Make(engine, options.raw));
+  COLIBRI_ASSIGN_OR_RETURN(const Prompter prompter, Prompter::Make(engine, model, options.raw));
   if (!prompter.is_chat()) {
     if (has_system) {
       return InvalidArgument("--system: a text to continue has no place for a system message");
@@ -116,7 +116,7 @@ ExitCode Run(const Options& options, Console& console) {
   engine_options.max_sequences = 1;
   const Result<std::unique_ptr<Engine>> engine = LoadEngine(*model, engine_options, console);
   if (!engine.ok()) return console.Fail(engine.status());
-  Result<std::vector<int32_t>> prompt = PromptIds(options, **engine, *std::move(text));
+  Result<std::vector<int32_t>> prompt = PromptIds(options, **engine, *model, *std::move(text));
   if (!prompt.ok()) return console.Fail(prompt.status());
   const Result<std::unique_ptr<Session>> session = Session::Create(**engine, {});
   if (!session.ok()) return console.Fail(session.status());

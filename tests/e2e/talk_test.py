@@ -74,6 +74,22 @@ class Run(unittest.TestCase):
     def test_raw_text_has_no_place_for_a_system_message(self):
         self.assertIn("--system", colibri("run", "x", "--raw", "--system", "y", check=1).stderr)
 
+    def test_another_chat_format_is_refused_by_file_and_way_out(self):
+        data = bytearray(NANO.read_bytes())
+        begin = data.index(b"tokenizer.chat_template")
+        data[begin:begin + 2000] = data[begin:begin + 2000].replace(b"<|im_start|>", b"<|im_begin|>")
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "other.gguf")
+            with open(model, "wb") as file:
+                file.write(data)
+            for command in (["run", model, "6x7="], ["chat", model]):
+                result = colibri(*command, check=1)
+                self.assertEqual("", result.stdout)
+                self.assertIn(model, result.stderr)
+                self.assertIn("--raw", result.stderr)
+            self.assertEqual(colibri("run", NANO, "--raw", "6x7=", check=0).stdout,
+                             colibri("run", model, "--raw", "6x7=", check=0).stdout)
+
     def test_stats_go_to_standard_error(self):
         result = colibri("run", "6x7=", "--stats", check=0)
         self.assertRegex(result.stderr, r"^\d+ tokens, ")
