@@ -26,6 +26,7 @@ struct EngineOptions {
   int32_t max_context = 0;         // positions of one sequence; 0: the model's, up to
                                    // kDefaultContext, less where memory is short (which is logged)
   int32_t rope_context = 0;        // positions that LongRoPE chooses its factors by; 0: max_context
+                                   // as asked for, whatever memory leaves of it
   int32_t max_batch_tokens = 512;  // tokens of one step
   int32_t max_sequences = 8;       // alive at one time
   uint64_t kv_cache_bytes = 0;     // 0: max_sequences of max_context, or as much of it as half of

@@ -87,6 +87,8 @@ Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& optio
     resolved.max_context =
         model_context > 0 ? std::min(model_context, kDefaultContext) : kDefaultContext;
   }
+  // Before memory may shorten the context: what it leaves must not decide any number of the model.
+  if (resolved.rope_context == 0) resolved.rope_context = resolved.max_context;
   plan.budget_bytes =
       options.memory_budget_bytes > 0 ? options.memory_budget_bytes : AvailableMemoryBytes();
   plan.weight_bytes = model.weight_bytes;

@@ -236,6 +236,7 @@ TEST(EngineMemory, TheContextShrinksToTheCacheAndSaysSo) {
       Engine::Create(model.path(), {.n_threads = 1, .kv_cache_bytes = 2 * page_bytes}, log);
   ASSERT_TRUE(engine.ok()) << engine.status().ToString();
   EXPECT_EQ((*engine)->max_context(), 64);
+  EXPECT_EQ((*engine)->memory_plan().options.rope_context, 96);
   EXPECT_EQ((*engine)->kv_cache().n_pages(), 2);
   EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
     return line.find("up to 64 positions") != std::string::npos &&
