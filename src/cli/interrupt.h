@@ -17,6 +17,9 @@ class InterruptScope {
   const std::atomic<bool>* flag() const;
   bool interrupted() const;
   void Clear();
+  // Waits until `fd` can be read or has ended: true; false as soon as the flag is set, also by a
+  // signal that came before the wait or to another thread.
+  bool WaitForInput(int fd) const;
 };
 
 }  // namespace colibri::cli

@@ -55,6 +55,9 @@ class TerminalReader : public LineReader {
   Result<LineOutcome> Read(std::string& line) override {
     int n = 0;
     read_error_ = 0;
+    // Before the prompt shows: a key that answers it at once must meet the editor, not the
+    // terminal's own line.
+    el_set(editor_, EL_PREP_TERM, 1);
     const char* text = el_gets(editor_, &n);
     if (interrupt_.interrupted()) {
       interrupt_.Clear();
@@ -90,6 +93,7 @@ class TerminalReader : public LineReader {
     std::mbstate_t state = {};
     while (true) {
       char byte = 0;
+      if (!self->interrupt_.WaitForInput(STDIN_FILENO)) return -1;
       const ssize_t n = ::read(STDIN_FILENO, &byte, 1);
       if (n == 0) return 0;
       if (n < 0) {
@@ -134,6 +138,7 @@ class PipeReader : public LineReader {
       buffer_.erase(0, begin_);
       begin_ = 0;
       searched_ = buffer_.size();
+      if (!interrupt_.WaitForInput(STDIN_FILENO)) return LineOutcome::kInterrupted;
       const ssize_t n = ::read(STDIN_FILENO, block_.data(), block_.size());
       if (n < 0) {
         if (errno == EINTR && interrupt_.interrupted()) return LineOutcome::kInterrupted;
