@@ -1,4 +1,7 @@
 // The program `colibri`.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <csignal>
 #include <exception>
 #include <new>
@@ -10,7 +13,20 @@
 #include "cli/console.h"
 #include "cli/program.h"
 
+namespace {
+
+// A standard stream that the caller closed would lend its number to the next file that is opened.
+// This one reads as empty, and writing to it fails.
+void FillStandardStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) < 0) static_cast<void>(::open("/dev/null", O_RDONLY));
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  FillStandardStreams();
   // A closed pipe is an error of write, which commands take as "enough".
   std::signal(SIGPIPE, SIG_IGN);
   colibri::cli::Console console;

@@ -139,6 +139,17 @@ class Failures(unittest.TestCase):
 
 
 class Pipes(unittest.TestCase):
+    def test_closed_standard_streams_read_as_empty_and_fail_to_write(self):
+        def with_closed(stream, *arguments):
+            command = subprocess.list2cmdline([PROGRAM, *arguments])
+            return subprocess.run(["sh", "-c", f"{command} {stream}"], capture_output=True, encoding="utf-8",
+                                  timeout=TIMEOUT_S)
+
+        self.assertEqual((0, ""), (with_closed("<&-", "chat").returncode, with_closed("<&-", "chat").stdout))
+        result = with_closed(">&-", "man")
+        self.assertEqual(1, result.returncode)
+        self.assertIn("standard output", result.stderr)
+
     def test_a_reader_that_leaves_ends_the_program_quietly(self):
         for arguments in (["inspect", str(NANO)], ["run", "Tell me a story.", "--ignore-eos", "--max-tokens", "400"],
                           ["man"]):
