@@ -93,8 +93,11 @@ Result<int32_t> ConfigReader::CheckRange(Field field, double number, int64_t min
   if (number != std::floor(number) || number < static_cast<double>(min) ||
       number > static_cast<double>(max)) {
     const std::string key = PresentKey(*FindRow(field));
+    // Whole numbers as files write them, without an exponent.
+    const bool whole = number == std::floor(number) && std::abs(number) < 1e15;
+    const std::string shown = whole ? StrCat(static_cast<int64_t>(number)) : StrCat(number);
     return InvalidArgument(StrCat(metadata().origin(), ": ", key.empty() ? "a default" : key,
-                                  " is ", number, ", must be a whole number from ", min, " to ",
+                                  " is ", shown, ", must be a whole number from ", min, " to ",
                                   max));
   }
   return static_cast<int32_t>(number);

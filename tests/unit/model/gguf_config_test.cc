@@ -149,7 +149,7 @@ TEST(GgufConfig, ExpertsPerTokenAndLayersKeepWithinTheirBounds) {
         "between 1 and");
   }
   ExpectRefused(Gguf("llama", {{"block_count", int64_t{100000}}}, DenseLayer()),
-                "llama.block_count");
+                "llama.block_count is 100000, must be");
   ExpectRefused(Gguf("llama", {{"block_count", int64_t{2}}}, DenseLayer()), "blk.1.ffn_up.weight");
 }
 
