@@ -229,18 +229,35 @@ Status WeightLoader::RunWithinMemory(const Request& request, uint64_t begin, uin
   }
 }
 
+bool WeightLoader::Follows(const Request& first, const Request& next) {
+  return first.transform == Transform::kCopy && next.transform == Transform::kCopy &&
+         first.source == next.source && first.source_offset + first.bytes == next.source_offset &&
+         first.offset + first.bytes == next.offset;
+}
+
 Result<Arena> WeightLoader::Load(ThreadPool& pool,
                                  const std::function<void(uint64_t, uint64_t)>& progress) {
   COLIBRI_ASSIGN_OR_RETURN(Arena arena, Arena::Create(std::max<uint64_t>(total_bytes_, 1)));
   uint8_t* base = arena.Allocate(total_bytes_, kAlignment);
   COLIBRI_CHECK(base != nullptr || total_bytes_ == 0);
 
+  // Neighbours in a file that are neighbours in memory too (a tensor's experts) are read as one:
+  // the disk likes long reads.
+  std::vector<Request> merged;
+  for (const Request& request : requests_) {
+    if (!merged.empty() && Follows(merged.back(), request)) {
+      merged.back().source_bytes += request.source_bytes;
+      merged.back().bytes += request.bytes;
+    } else {
+      merged.push_back(request);
+    }
+  }
   struct Job {
     const Request* request;
     uint64_t begin, end;
   };
   std::vector<Job> jobs;
-  for (const Request& request : requests_) {
+  for (const Request& request : merged) {
     const bool cut = request.transform == Transform::kCopy;
     for (uint64_t at = 0; at < request.bytes; at += cut ? kReadBytes : request.bytes) {
       jobs.push_back(

@@ -88,6 +88,8 @@ class WeightLoader {
                     LinearWeights& out);
   Status TakeNorm(const std::string& name, int64_t n, NormKind kind, NormWeights& out);
   void Push(Request request);
+  // Whether `next` continues a copy, in its file and in memory.
+  static bool Follows(const Request& first, const Request& next);
   Status Run(const Request& request, uint64_t begin, uint64_t end, uint8_t* arena) const;
   Status RunWithinMemory(const Request& request, uint64_t begin, uint64_t end,
                          uint8_t* arena) const;
