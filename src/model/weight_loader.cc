@@ -165,15 +165,18 @@ Status WeightLoader::TakeBias(const std::string& weight_name, int64_t n, bool re
   return TakeVector(name, n, out);
 }
 
-Status WeightLoader::TakeLinear(const std::string& name, int64_t rows, int64_t cols,
-                                bool bias_required, LinearWeights& out) {
+Status WeightLoader::TakeLinear(const std::string& name, int64_t rows, int64_t cols, bool has_bias,
+                                LinearWeights& out) {
   COLIBRI_RETURN_IF_ERROR(TakeMatrix(name, rows, cols, out.matrix));
-  return TakeBias(name, rows, bias_required, out.bias);
+  // A folder's configuration says whether there is one; a vector that contradicts it is left over
+  // and refused as unused.
+  if (!reader_.gguf() && !has_bias) return Status();
+  return TakeBias(name, rows, has_bias, out.bias);
 }
 
 Status WeightLoader::TakeNorm(const std::string& name, int64_t n, NormKind kind, NormWeights& out) {
   COLIBRI_RETURN_IF_ERROR(TakeVector(name, n, out.weight));
-  return TakeBias(name, n, kind == NormKind::kLayer, out.bias);
+  return kind == NormKind::kLayer ? TakeBias(name, n, true, out.bias) : Status();
 }
 
 Status WeightLoader::Run(const Request& request, uint64_t begin, uint64_t end,

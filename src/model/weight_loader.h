@@ -84,7 +84,8 @@ class WeightLoader {
   // The vector beside a matrix: its name with "bias" in place of "weight"; null when the file has
   // none.
   Status TakeBias(const std::string& weight_name, int64_t n, bool required, const float*& out);
-  Status TakeLinear(const std::string& name, int64_t rows, int64_t cols, bool bias_required,
+  // A matrix and, where has_bias says so or a GGUF file holds one, the bias beside it.
+  Status TakeLinear(const std::string& name, int64_t rows, int64_t cols, bool has_bias,
                     LinearWeights& out);
   Status TakeNorm(const std::string& name, int64_t n, NormKind kind, NormWeights& out);
   void Push(Request request);

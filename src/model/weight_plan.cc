@@ -38,10 +38,12 @@ Status WeightLoader::PlanModel(const ModelConfig& config, ModelWeights& weights)
   COLIBRI_RETURN_IF_ERROR(TakeNorm(reader_.NameOf(Role::kFinalNorm, 0), config.hidden, config.norm,
                                    weights.final_norm));
   const std::string head = reader_.NameOf(Role::kHead, 0);
-  if (!config.tied_embeddings)
-    return TakeLinear(head, config.vocab_size, config.hidden, false, weights.head);
-  // Some folders store the tied matrix twice. A bias is the head's own.
-  if (const TensorInfo* copy = reader_.tensors().Find(head)) used_.insert(copy);
+  if (!config.tied_embeddings) {
+    COLIBRI_RETURN_IF_ERROR(
+        TakeMatrix(head, config.vocab_size, config.hidden, weights.head.matrix));
+  } else if (const TensorInfo* copy = reader_.tensors().Find(head)) {
+    used_.insert(copy);  // some folders store the tied matrix twice
+  }
   return TakeBias(head, config.vocab_size, false, weights.head.bias);
 }
 

@@ -170,6 +170,15 @@ TEST(ModelTensors, OneThatNoRuleUsesIsNamed) {
                 "model.layers.0.self_attn.q_norm.weight");
 }
 
+TEST(ModelTensors, ABiasThatTheConfigurationDoesNotHaveIsRefused) {
+  for (const char* name :
+       {"model.layers.0.self_attn.q_proj.bias", "model.layers.0.input_layernorm.bias"}) {
+    testing::FakeTensors tensors = MixtralTensors();
+    tensors.Add(name, {8});
+    ExpectRefused(Plan(MixtralConfig(), tensors), StatusCode::kUnsupported, name);
+  }
+}
+
 TEST(ModelTensors, AWrongShapeIsNamedBesideTheRightOne) {
   testing::FakeTensors tensors = MixtralTensors();
   tensors.Remove("model.layers.0.self_attn.k_proj.weight");
