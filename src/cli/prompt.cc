@@ -4,6 +4,22 @@
 #include "base/strings.h"
 
 namespace colibri::cli {
+namespace {
+
+Status RefusedTemplate(const std::string& model, const Status& reason) {
+  return Status(reason.code(), StrCat(model, ": ", reason.message(),
+                                      "; with --raw, `colibri run` takes the prompt as it is"));
+}
+
+}  // namespace
+
+std::function<Status(const std::string&)> TemplateCheck(std::string model, bool raw) {
+  return [model = std::move(model), raw](const std::string& chat_template) {
+    if (raw || chat_template.empty()) return Status();
+    const Result<ChatTemplateFacts> facts = ReadChatTemplate(chat_template);
+    return facts.ok() ? Status() : RefusedTemplate(model, facts.status());
+  };
+}
 
 Result<Prompter> Prompter::Make(const Engine& engine, const std::string& model, bool raw) {
   if (engine.tokenizer() == nullptr) {
@@ -13,11 +29,7 @@ Result<Prompter> Prompter::Make(const Engine& engine, const std::string& model, 
   Prompter prompter(*engine.tokenizer());
   if (raw || engine.chat_template().empty()) return prompter;
   Result<ChatFormat> format = ChatFormat::Make(engine.chat_template(), *engine.tokenizer());
-  if (!format.ok()) {
-    return Status(format.status().code(),
-                  StrCat(model, ": ", format.status().message(),
-                         "; with --raw, `colibri run` takes the prompt as it is"));
-  }
+  if (!format.ok()) return RefusedTemplate(model, format.status());
   prompter.format_ = *std::move(format);
   return prompter;
 }

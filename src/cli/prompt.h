@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +15,10 @@
 #include "text/tokenizer.h"
 
 namespace colibri::cli {
+
+// For EngineOptions::check_chat_template: refuses a template that Prompter::Make would refuse,
+// before gigabytes of weights are read for nothing.
+std::function<Status(const std::string&)> TemplateCheck(std::string model, bool raw);
 
 // How a model is asked: with messages in its chat format, or with text to continue.
 class Prompter {

@@ -114,6 +114,7 @@ ExitCode Run(const Options& options, Console& console) {
   engine_options.n_threads = options.n_threads;
   engine_options.max_context = options.max_context;
   engine_options.max_sequences = 1;
+  engine_options.check_chat_template = TemplateCheck(*model, options.raw);
   const Result<std::unique_ptr<Engine>> engine = LoadEngine(*model, engine_options, console);
   if (!engine.ok()) return console.Fail(engine.status());
   Result<std::vector<int32_t>> prompt = PromptIds(options, **engine, *model, *std::move(text));

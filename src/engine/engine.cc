@@ -77,6 +77,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
   } else {
     COLIBRI_ASSIGN_OR_RETURN(impl->kernels, SelectKernels(options.forced_isa));
   }
+  if (options.check_chat_template) {
+    COLIBRI_RETURN_IF_ERROR(options.check_chat_template(files.chat_template));
+  }
   COLIBRI_ASSIGN_OR_RETURN(const ModelPlan model_plan, PlanModel(files, log));
   COLIBRI_ASSIGN_OR_RETURN(impl->plan, PlanMemory(model_plan, options, log));
   const EngineOptions& resolved = impl->plan.options;

@@ -33,6 +33,9 @@ struct EngineOptions {
                                    // the memory left beside the weights holds
   uint64_t memory_budget_bytes = 0;  // for everything; 0: AvailableMemoryBytes()
   std::string forced_isa = {};  // a kernel table's name; empty: COLIBRI_FORCE_ISA, else the best
+  // Asked about the model's chat template (empty: it has none) before a weight is read; an error of
+  // it is Create's.
+  std::function<Status(const std::string&)> check_chat_template = {};
   // Bytes read and bytes in all, now and then while weights load, from the loading thread.
   std::function<void(uint64_t, uint64_t)> load_progress = {};
 };
