@@ -31,14 +31,11 @@
  * is allowed.
  *
  * Threads. One call at a time may use an engine, its sessions and sequences included; a call while
- * another runs (from a callback too) fails with COLIBRI_BUSY. The functions that free a session or
- * an engine cannot fail: the caller must not call them while another call runs, nor from a
- * callback. From any thread at any time: colibri_session_cancel, colibri_tokenize,
- * colibri_detokenize, colibri_free. Different engines know nothing of each other.
- *
- * Versions. Structures begin with struct_size, which their init function sets. A structure from an
- * older header gets the defaults of what it lacks; one from a newer header is refused where it asks
- * for something that this library does not know.
+ * another runs (from a callback too) fails with COLIBRI_BUSY. From any thread at any time, callbacks
+ * included: colibri_session_cancel, colibri_tokenize, colibri_detokenize, colibri_free, and the
+ * functions that free a session or an engine: what is in use is cancelled and released when the
+ * running call ends. A handle is not used any more once it is freed. Different engines know nothing
+ * of each other.
  */
 #pragma once
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/options.h"
@@ -19,6 +20,9 @@
 struct EngineState {
   std::unique_ptr<colibri::Engine> engine;
   std::atomic_flag in_use = ATOMIC_FLAG_INIT;
+  // Sessions that were freed while a call used the engine, a list; the end of that call deletes
+  // them.
+  std::atomic<colibri_session*> freed{nullptr};
 };
 
 struct colibri_engine {
@@ -29,6 +33,7 @@ struct colibri_session {
   std::shared_ptr<EngineState> state;  // outlives the session
   std::unique_ptr<colibri::Session> session;
   std::atomic<bool> cancel{false};
+  colibri_session* next_freed = nullptr;  // in EngineState::freed
 };
 
 namespace {
@@ -102,15 +107,26 @@ colibri_status Guarded(char** error, Body&& body) noexcept {
   }
 }
 
-// Guarded, for what needs the engine to itself.
+// Ends a use of the engine. Whoever frees a session first puts it into the list and then looks
+// whether the engine is in use, so looking at the list once more behind the flag misses none.
+void Leave(EngineState& state) noexcept {
+  do {
+    colibri_session* session = state.freed.exchange(nullptr);
+    while (session != nullptr) delete std::exchange(session, session->next_freed);
+    state.in_use.clear();
+  } while (state.freed.load() != nullptr && !state.in_use.test_and_set());
+}
+
+// Guarded, for what needs the engine to itself. Holds the state: the call's own session may be
+// freed meanwhile.
 template <typename Body>
-colibri_status Exclusive(EngineState& state, char** error, Body&& body) noexcept {
-  if (state.in_use.test_and_set(std::memory_order_acquire)) {
+colibri_status Exclusive(std::shared_ptr<EngineState> state, char** error, Body&& body) noexcept {
+  if (state->in_use.test_and_set()) {
     SetError(error, "another call is using this engine");
     return COLIBRI_BUSY;
   }
   const colibri_status status = Guarded(error, body);
-  state.in_use.clear(std::memory_order_release);
+  Leave(*state);
   return status;
 }
 
@@ -370,7 +386,7 @@ colibri_status colibri_session_create(colibri_engine* engine, int32_t max_tokens
                                       colibri_session** session, char** error) {
   if (engine == nullptr) return Refuse(error, "engine");
   if (session == nullptr) return Refuse(error, "session");
-  return Exclusive(*engine->state, error, [&] {
+  return Exclusive(engine->state, error, [&] {
     auto handle = std::make_unique<colibri_session>();
     handle->state = engine->state;
     COLIBRI_ASSIGN_OR_RETURN(handle->session, colibri::Session::Create(*engine->state->engine,
@@ -381,7 +397,13 @@ colibri_status colibri_session_create(colibri_engine* engine, int32_t max_tokens
 }
 
 void colibri_session_free(colibri_session* session) {
-  delete session;
+  if (session == nullptr) return;
+  const std::shared_ptr<EngineState> state = session->state;
+  session->cancel.store(true);
+  session->next_freed = state->freed.load();
+  while (!state->freed.compare_exchange_weak(session->next_freed, session)) {
+  }
+  if (!state->in_use.test_and_set()) Leave(*state);
 }
 
 colibri_status colibri_session_generate(colibri_session* session, const int32_t* prompt,
@@ -389,7 +411,7 @@ colibri_status colibri_session_generate(colibri_session* session, const int32_t*
                                         colibri_result* result, char** error) {
   if (session == nullptr) return Refuse(error, "session");
   if (prompt == nullptr) return Refuse(error, "prompt");
-  return Exclusive(*session->state, error, [&] {
+  return Exclusive(session->state, error, [&] {
     colibri_generate_options c;
     colibri_generate_options_init(&c);
     COLIBRI_RETURN_IF_ERROR(colibri::ReadOptions(options, "colibri_generate_options", c));
@@ -417,7 +439,7 @@ void colibri_session_cancel(colibri_session* session) {
 
 colibri_status colibri_session_reset(colibri_session* session, char** error) {
   if (session == nullptr) return Refuse(error, "session");
-  return Exclusive(*session->state, error, [&] {
+  return Exclusive(session->state, error, [&] {
     session->session->Reset();
     return Status();
   });
@@ -427,7 +449,7 @@ colibri_status colibri_sequence_create(colibri_engine* engine, int32_t max_token
                                        int64_t* sequence, char** error) {
   if (engine == nullptr) return Refuse(error, "engine");
   if (sequence == nullptr) return Refuse(error, "sequence");
-  return Exclusive(*engine->state, error, [&] {
+  return Exclusive(engine->state, error, [&] {
     COLIBRI_ASSIGN_OR_RETURN(*sequence, engine->state->engine->CreateSequence(max_tokens));
     return Status();
   });
@@ -436,13 +458,13 @@ colibri_status colibri_sequence_create(colibri_engine* engine, int32_t max_token
 colibri_status colibri_sequence_truncate(colibri_engine* engine, int64_t sequence, int32_t n_tokens,
                                          char** error) {
   if (engine == nullptr) return Refuse(error, "engine");
-  return Exclusive(*engine->state, error,
+  return Exclusive(engine->state, error,
                    [&] { return engine->state->engine->TruncateSequence(sequence, n_tokens); });
 }
 
 colibri_status colibri_sequence_release(colibri_engine* engine, int64_t sequence, char** error) {
   if (engine == nullptr) return Refuse(error, "engine");
-  return Exclusive(*engine->state, error,
+  return Exclusive(engine->state, error,
                    [&] { return engine->state->engine->ReleaseSequence(sequence); });
 }
 
@@ -451,7 +473,7 @@ colibri_status colibri_step(colibri_engine* engine, colibri_step_item* items, si
   if (engine == nullptr) return Refuse(error, "engine");
   if (items == nullptr && n_items > 0) return Refuse(error, "items");
   if (logits == nullptr && logits_floats > 0) return Refuse(error, "logits");
-  return Exclusive(*engine->state, error, [&] {
+  return Exclusive(engine->state, error, [&] {
     std::vector<colibri::StepItem> step(n_items);
     std::vector<colibri::StepResult> results(n_items);
     for (size_t i = 0; i < n_items; ++i) {

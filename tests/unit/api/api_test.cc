@@ -139,6 +139,33 @@ TEST(CApi, OneCallAtATimeUsesAnEngine) {
   EXPECT_EQ(outside, COLIBRI_OK);
 }
 
+TEST(CApi, ASessionFreedByItsOwnCallbackEndsItsAnswer) {
+  auto engine = LoadNano();
+  colibri_session* session = nullptr;
+  ASSERT_EQ(colibri_session_create(engine.handle(), 0, &session, nullptr), COLIBRI_OK);
+  struct Seen {
+    colibri_session* session;
+    int n_calls = 0;
+  } seen{session};
+  colibri_generate_options options;
+  colibri_generate_options_init(&options);
+  options.max_new_tokens = 100;
+  options.ignore_eos = 1;
+  options.user = &seen;
+  options.on_delta = [](void* user, const char*, size_t, int32_t) {
+    auto* state = static_cast<Seen*>(user);
+    if (state->n_calls++ == 0) colibri_session_free(state->session);
+    return 1;
+  };
+  const int32_t prompt[] = {5, 6};
+  EXPECT_EQ(colibri_session_generate(session, prompt, 2, &options, nullptr, nullptr), COLIBRI_OK);
+  EXPECT_LT(seen.n_calls, 50);
+  // Its pages are back: the whole context is free again.
+  colibri_session* next = nullptr;
+  EXPECT_EQ(colibri_session_create(engine.handle(), 0, &next, nullptr), COLIBRI_OK);
+  colibri_session_free(next);
+}
+
 TEST(CApi, StepsReportEachItem) {
   auto engine = LoadNano();
   const auto vocab = static_cast<size_t>(engine.info().vocab_size);
