@@ -31,11 +31,11 @@
  * is allowed.
  *
  * Threads. One call at a time may use an engine, its sessions and sequences included; a call while
- * another runs (from a callback too) fails with COLIBRI_BUSY. From any thread at any time, callbacks
- * included: colibri_session_cancel, colibri_tokenize, colibri_detokenize, colibri_free, and the
- * functions that free a session or an engine. What is in use is released when the running call
- * ends, and the answer of a freed session is cancelled. A handle that was freed is not passed to any
- * function again. Different engines know nothing of each other.
+ * another runs (from a callback too) fails with COLIBRI_BUSY. From any thread at any time,
+ * callbacks included: colibri_session_cancel, colibri_tokenize, colibri_detokenize, colibri_free,
+ * and the functions that free a session or an engine. What is in use is released when the running
+ * call ends, and the answer of a freed session is cancelled. A handle that was freed is not passed
+ * to any function again. Different engines know nothing of each other.
  */
 #pragma once
 
