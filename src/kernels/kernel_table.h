@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "tensor/dtype.h"
+#include "tensor/packed.h"
 
 namespace colibri {
 
@@ -24,6 +25,23 @@ struct MatMulArgs {
   float* out;  // out[t * out_stride + r]; overwritten
   size_t out_stride;
   float* scratch;  // MatMulScratchFloats(k) floats of this thread's own, 64-byte aligned
+};
+
+// Panels of quantised weights (tensor/packed.h) times rows of 8-bit activations.
+struct PanelMatMulArgs {
+  const uint8_t* w;          // panels one after the other, the first row a panel's first
+  int32_t n_rows;            // the last panel may be cut short
+  int32_t k;                 // a multiple of the format's block_columns
+  const ActivationGroup* x;  // rows of k / 32 groups, x_stride groups apart
+  size_t x_stride;
+  const int32_t* x_rows;  // [n_tokens] which row of x is token t; null: row t
+  int32_t n_tokens;
+  float* out;  // out[row * out_stride + r] where row is out_rows[t], or t where that is null
+  size_t out_stride;
+  const int32_t* out_rows;
+  const float* bias;        // [n_rows] added to each product; or null
+  const float* out_weight;  // null: out is overwritten; else out_weight[t] times it is added, fused
+  const uint8_t* next;      // what this thread will read next, to be asked for early; or null
 };
 
 // Weight rows that a matmul decodes at a time.
@@ -68,6 +86,13 @@ struct KernelTable {
 
   using MatMulFn = void (*)(const MatMulArgs& args);
   std::array<MatMulFn, kNumDTypes> matmul{};
+
+  // Null for types without panels. The integer sums are exact and the float ones have one order, so
+  // that sets with a fused multiply-add agree in every bit.
+  using PanelMatMulFn = void (*)(const PanelMatMulArgs& args);
+  std::array<PanelMatMulFn, kNumDTypes> panel_matmul{};
+  // k activations, a multiple of 32, as groups for panel_matmul; the same bits in every set.
+  void (*quantize_row)(const float* x, int32_t k, ActivationGroup* out) = nullptr;
 
   // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]; weight may be null (all ones). out may be x.
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* out) = nullptr;

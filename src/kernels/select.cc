@@ -21,7 +21,9 @@ KernelTable Inherit(const KernelTable& base, const KernelTable& newer) {
   for (size_t i = 0; i < kNumDTypes; ++i) {
     take(out.decode[i], newer.decode[i]);
     take(out.matmul[i], newer.matmul[i]);
+    take(out.panel_matmul[i], newer.panel_matmul[i]);
   }
+  take(out.quantize_row, newer.quantize_row);
   take(out.rms_norm, newer.rms_norm);
   take(out.layer_norm, newer.layer_norm);
   take(out.gated_activation, newer.gated_activation);

@@ -13,8 +13,7 @@ namespace colibri {
 // out[t][r] = weights row r . x[t] (+ bias)
 struct LinearJob {
   const LinearWeights* weights = nullptr;
-  const float* x = nullptr;  // rows of x_stride floats
-  size_t x_stride = 0;
+  Activations x;                    // with groups where the matrix lies in panels
   const int32_t* x_rows = nullptr;  // [n_tokens] which rows; null: 0, 1, ...
   float* out = nullptr;             // rows of out_stride floats
   size_t out_stride = 0;
@@ -22,7 +21,7 @@ struct LinearJob {
 
 // Computes all jobs for n_tokens tokens: their panels of rows stand in one queue over all threads.
 void ComputeLinear(ExecutionContext& context, std::span<const LinearJob> jobs, int32_t n_tokens,
-                   MatMulScratch scratch);
+                   const ThreadScratch& scratch);
 
 // Calls fn(token, thread) for each token, in runs over all threads.
 template <typename F>
@@ -35,5 +34,10 @@ void ForEachToken(ThreadPool& pool, int32_t n_tokens, F&& fn) {
     for (int32_t t = first; t < first + run && t < n_tokens; ++t) fn(t, thread);
   });
 }
+
+// x with its groups, quantised into `groups` if the matrix lies in panels.
+//   groups  room for n_tokens rows of k / 32
+Activations QuantizeFor(ExecutionContext& context, const MatrixView& matrix, const float* x,
+                        size_t stride, int32_t n_tokens, ActivationGroup* groups);
 
 }  // namespace colibri

@@ -2,114 +2,150 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace colibri {
 namespace {
 
-int64_t Panels(int32_t rows) {
-  return (rows + kPanelRows - 1) / kPanelRows;
+int64_t Tasks(const ExpertGroup& group) {
+  return (group.weights->gate.rows + kTaskRows - 1) / kTaskRows;
 }
 
-// Finds the group and the panel of a task in the one queue over all groups. Groups are few and
-// tasks long, so a walk is cheap.
+// Finds the group and the rows of a task in the one queue over all groups. Groups are few and tasks
+// long, so a walk is cheap.
 struct Task {
-  size_t group;
+  const ExpertGroup* group;
   int32_t first_row;
   int32_t n_rows;
 };
-template <typename RowsOf>
-Task FindTask(std::span<const ExpertGroup> groups, int64_t task, RowsOf rows_of) {
+Task FindTask(std::span<const ExpertGroup> groups, int64_t task) {
   size_t g = 0;
-  int64_t panels = Panels(rows_of(groups[0]));
-  while (task >= panels) {
-    task -= panels;
-    panels = Panels(rows_of(groups[++g]));
+  while (task >= Tasks(groups[g])) task -= Tasks(groups[g++]);
+  const auto first = static_cast<int32_t>(task * kTaskRows);
+  return {&groups[g], first, std::min(kTaskRows, groups[g].weights->gate.rows - first)};
+}
+
+// What a thread reads after rows [first_row, first_row + n_rows) of a matrix, as far as it can
+// know: the rows that follow.
+const uint8_t* Following(const MatrixView& w, int32_t first_row, int32_t n_rows) {
+  const int32_t next = first_row + n_rows;
+  return w.layout == Layout::kPanels && next < w.rows ? w.row(next) : nullptr;
+}
+
+class GateUpTask {
+ public:
+  GateUpTask(const KernelTable& kernels, const Task& task, const GatedActivationArgs& activation,
+             const Activations& x, GatedRows gated, const ThreadScratch& scratch, int thread)
+      : kernels_(kernels),
+        task_(task),
+        activation_(activation),
+        x_(x),
+        gated_(gated),
+        scratch_(scratch),
+        thread_(thread) {}
+
+  void Run() {
+    for (int32_t first = 0; first < task_.group->n_tokens; first += kTileRowsOfTokens)
+      RunTokens(first, std::min(kTileRowsOfTokens, task_.group->n_tokens - first));
   }
-  const auto first = static_cast<int32_t>(task * kPanelRows);
-  return {g, first, std::min(kPanelRows, rows_of(groups[g]) - first)};
-}
 
-template <typename RowsOf>
-int64_t CountTasks(std::span<const ExpertGroup> groups, RowsOf rows_of) {
-  int64_t n = 0;
-  for (const ExpertGroup& group : groups) n += Panels(rows_of(group));
-  return n;
-}
-
-void AddBias(const float* bias, int32_t n_tokens, int32_t n, float* out, size_t stride) {
-  if (bias == nullptr) return;
-  for (int32_t t = 0; t < n_tokens; ++t) {
-    float* row = out + static_cast<size_t>(t) * stride;
-    for (int32_t i = 0; i < n; ++i) row[i] += bias[i];
+ private:
+  void RunTokens(int32_t first, int32_t n_tokens) {
+    const FfnWeights& w = *task_.group->weights;
+    float* const gate = scratch_.tile(thread_, 1);  // [kTileRowsOfTokens, kTaskRows]
+    float* const up = scratch_.tile(thread_, 2);
+    Product(w.gate, w.gate_bias, first, n_tokens, gate, nullptr);
+    Product(w.up, w.up_bias, first, n_tokens, up,
+            Following(w.gate, task_.first_row, task_.n_rows));
+    const auto n = static_cast<size_t>(task_.n_rows);
+    for (int32_t t = 0; t < n_tokens; ++t) {
+      float* const row = gate + static_cast<size_t>(t) * kTaskRows;
+      const int64_t gated_row = static_cast<int64_t>(task_.group->first_row) + first + t;
+      if (w.down.layout == Layout::kPanels) {
+        kernels_.gated_activation(activation_, row, up + static_cast<size_t>(t) * kTaskRows, n,
+                                  row);
+        kernels_.quantize_row(row, task_.n_rows,
+                              gated_.groups_of(gated_row) + task_.first_row / kGroupColumns);
+      } else {
+        kernels_.gated_activation(activation_, row, up + static_cast<size_t>(t) * kTaskRows, n,
+                                  gated_.of(gated_row) + task_.first_row);
+      }
+    }
   }
-}
 
-MatMulArgs PanelArgs(const MatrixView& w, const Task& task, const float* x, size_t x_stride,
-                     const int32_t* x_rows, int32_t n_tokens, float* out, size_t out_stride,
-                     float* scratch) {
-  return {w.row(task.first_row),
-          w.row_bytes,
-          task.n_rows,
-          w.cols,
-          x,
-          x_stride,
-          x_rows,
-          n_tokens,
-          out,
-          out_stride,
-          scratch};
-}
+  void Product(const MatrixView& w, const float* bias, int32_t first, int32_t n_tokens, float* out,
+               const uint8_t* next) {
+    ProductArgs args;
+    args.w = &w;
+    args.first_row = task_.first_row;
+    args.n_rows = task_.n_rows;
+    const int32_t* const rows = task_.group->token_rows;
+    args.x = rows == nullptr ? x_.From(first) : x_;
+    args.x_rows = rows == nullptr ? nullptr : rows + first;
+    args.n_tokens = n_tokens;
+    args.out = out;
+    args.out_stride = kTaskRows;
+    args.bias = bias == nullptr ? nullptr : bias + task_.first_row;
+    args.next = first == 0 ? next : nullptr;
+    Multiply(kernels_, args, scratch_.of(thread_));
+  }
+
+  const KernelTable& kernels_;
+  const Task task_;
+  const GatedActivationArgs& activation_;
+  const Activations& x_;
+  const GatedRows gated_;
+  const ThreadScratch& scratch_;
+  const int thread_;
+};
 
 }  // namespace
 
 void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
-                  const GatedActivationArgs& activation, const float* x, size_t x_stride,
-                  float* gated, size_t gated_stride, MatMulScratch scratch,
-                  MatMulScratch up_scratch) {
-  const auto rows_of = [](const ExpertGroup& group) { return group.weights->gate.rows; };
-  pool.ParallelFor(CountTasks(groups, rows_of), [&](int64_t index, int thread) {
-    const Task task = FindTask(groups, index, rows_of);
-    const ExpertGroup& group = groups[task.group];
-    const FfnWeights& w = *group.weights;
-    // Up goes to a tile of this thread's own; tokens are taken in runs that fit it.
-    constexpr int32_t kTileTokens = 64;
-    float* up = up_scratch.of(thread);  // [kTileTokens, kPanelRows]
-    for (int32_t first = 0; first < group.n_tokens; first += kTileTokens) {
-      const int32_t n = std::min(kTileTokens, group.n_tokens - first);
-      const int32_t* rows = group.token_rows != nullptr ? group.token_rows + first : nullptr;
-      const float* input =
-          group.token_rows != nullptr ? x : x + static_cast<size_t>(first) * x_stride;
-      float* out =
-          gated + static_cast<size_t>(group.first_row + first) * gated_stride + task.first_row;
-      kernels.matmul[static_cast<size_t>(w.gate.dtype)](
-          PanelArgs(w.gate, task, input, x_stride, rows, n, out, gated_stride, scratch.of(thread)));
-      kernels.matmul[static_cast<size_t>(w.up.dtype)](
-          PanelArgs(w.up, task, input, x_stride, rows, n, up, kPanelRows, scratch.of(thread)));
-      if (w.gate_bias != nullptr)
-        AddBias(w.gate_bias + task.first_row, n, task.n_rows, out, gated_stride);
-      if (w.up_bias != nullptr) AddBias(w.up_bias + task.first_row, n, task.n_rows, up, kPanelRows);
-      for (int32_t t = 0; t < n; ++t) {
-        float* row = out + static_cast<size_t>(t) * gated_stride;
-        kernels.gated_activation(activation, row, up + static_cast<ptrdiff_t>(t) * kPanelRows,
-                                 static_cast<size_t>(task.n_rows), row);
-      }
-    }
+                  const GatedActivationArgs& activation, const Activations& x, GatedRows gated,
+                  const ThreadScratch& scratch) {
+  int64_t n_tasks = 0;
+  for (const ExpertGroup& group : groups) n_tasks += Tasks(group);
+  pool.ParallelFor(n_tasks, [&](int64_t index, int thread) {
+    GateUpTask(kernels, FindTask(groups, index), activation, x, gated, scratch, thread).Run();
   });
 }
 
 void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
-                const float* gated, size_t gated_stride, float* out, size_t out_stride,
-                MatMulScratch scratch) {
-  const auto rows_of = [](const ExpertGroup& group) { return group.weights->down.rows; };
-  pool.ParallelFor(CountTasks(groups, rows_of), [&](int64_t index, int thread) {
-    const Task task = FindTask(groups, index, rows_of);
-    const ExpertGroup& group = groups[task.group];
-    const FfnWeights& w = *group.weights;
-    float* rows = out + static_cast<size_t>(group.first_row) * out_stride + task.first_row;
-    kernels.matmul[static_cast<size_t>(w.down.dtype)](
-        PanelArgs(w.down, task, gated + static_cast<size_t>(group.first_row) * gated_stride,
-                  gated_stride, nullptr, group.n_tokens, rows, out_stride, scratch.of(thread)));
-    if (w.down_bias != nullptr)
-      AddBias(w.down_bias + task.first_row, group.n_tokens, task.n_rows, rows, out_stride);
+                GatedRows gated, int32_t n_tokens, int32_t hidden, float* out, size_t out_stride,
+                const ThreadScratch& scratch) {
+  // Every group has some rows of each task: fewer rows where there are too few tasks for all.
+  const int32_t task_rows =
+      hidden / kTaskRows < 4 * pool.n_threads() ? kPanelRows : kTaskRows;
+  const int64_t n_tasks = (hidden + task_rows - 1) / task_rows;
+  const bool adds = groups[0].out_weight != nullptr;
+  COLIBRI_CHECK(adds || groups.size() == 1);
+  pool.ParallelFor(n_tasks, [&](int64_t task, int thread) {
+    const auto first_row = static_cast<int32_t>(task) * task_rows;
+    const int32_t n_rows = std::min(task_rows, hidden - first_row);
+    for (int32_t t = 0; adds && t < n_tokens; ++t)
+      std::fill_n(out + static_cast<size_t>(t) * out_stride + first_row, n_rows, 0.0f);
+    for (size_t g = 0; g < groups.size(); ++g) {
+      const ExpertGroup& group = groups[g];
+      const MatrixView& w = group.weights->down;
+      const float* const bias = group.weights->down_bias;
+      ProductArgs args;
+      args.w = &w;
+      args.first_row = first_row;
+      args.n_rows = n_rows;
+      args.x = {gated.of(group.first_row), gated.stride, gated.groups_of(group.first_row),
+                gated.stride * sizeof(float) / sizeof(ActivationGroup)};
+      args.n_tokens = group.n_tokens;
+      args.out = out + first_row;
+      args.out_stride = out_stride;
+      args.out_rows = group.token_rows;
+      args.bias = bias == nullptr ? nullptr : bias + first_row;
+      args.out_weight = group.out_weight;
+      if (g + 1 < groups.size() && groups[g + 1].weights->down.layout == Layout::kPanels) {
+        args.next = groups[g + 1].weights->down.row(first_row);
+      }
+      Multiply(kernels, args, scratch.of(thread));
+    }
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/kernel_table.h"
 #include "moe/expert_weights.h"
+#include "moe/product.h"
 #include "platform/thread_pool.h"
 
 namespace colibri {
@@ -14,35 +15,52 @@ namespace colibri {
 // Tokens that go through the same feed-forward block.
 struct ExpertGroup {
   const FfnWeights* weights = nullptr;
-  const int32_t* token_rows = nullptr;  // [n_tokens] rows of the input; null: rows 0, 1, ...
+  const int32_t* token_rows = nullptr;  // [n_tokens] rows of the input and of the block's output;
+                                        // null: rows 0, 1, ...
   int32_t n_tokens = 0;
-  int32_t first_row = 0;  // where its rows begin in the buffers between and behind the two steps
+  int32_t first_row = 0;               // where its rows begin in the buffer between the two steps
+  const float* out_weight = nullptr;   // [n_tokens] what its answers are multiplied by
 };
 
-// One thread's scratch for a matmul, MatMulScratchFloats(largest k) floats each, `stride` floats
-// apart.
-struct MatMulScratch {
-  float* data = nullptr;
-  size_t stride = 0;
-  float* of(int thread) const { return data + static_cast<size_t>(thread) * stride; }
+// The scratch memory of all threads, each one's piece apart by the strides.
+struct ThreadScratch {
+  float* matmul = nullptr;  // MatMulScratchFloats(longest row) floats
+  size_t matmul_stride = 0;
+  float* tiles = nullptr;  // three tiles of kTileFloats
+
+  ProductScratch of(int thread) const {
+    return {matmul + static_cast<size_t>(thread) * matmul_stride, tile(thread, 0)};
+  }
+  float* tile(int thread, int index) const {
+    return tiles + (static_cast<size_t>(thread) * 3 + static_cast<size_t>(index)) * kTileFloats;
+  }
 };
 
-// gated[row][i] = activation(gate_i . x, up_i . x) for every token of every group: one call of the
-// kernel for an expert's matrix and panel of rows, all panels of all experts in one queue over all
-// threads.
-//   x      [.., hidden]
-//   gated  rows of gated_stride floats; row first_row + i is token i of a group
+// The buffer between the two steps, for the second one's kernels: a row holds float32 where the
+// group's `down` lies in rows, and groups of 8-bit activations where it lies in panels.
+struct GatedRows {
+  float* rows = nullptr;  // 64-byte aligned
+  size_t stride = 0;      // floats, a multiple of 16
+
+  float* of(int64_t row) const { return rows + static_cast<size_t>(row) * stride; }
+  ActivationGroup* groups_of(int64_t row) const {
+    return reinterpret_cast<ActivationGroup*>(of(row));
+  }
+};
+
+// gated[first_row + i] = activation(gate . x, up . x) for token i of every group, quantised at once
+// where `down` wants it: one call of the kernel for an expert's matrix and task's rows, all of them
+// in one queue over all threads.
 void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
-                  const GatedActivationArgs& activation, const float* x, size_t x_stride,
-                  float* gated, size_t gated_stride, MatMulScratch scratch,
-                  MatMulScratch up_scratch);
+                  const GatedActivationArgs& activation, const Activations& x, GatedRows gated,
+                  const ThreadScratch& scratch);
 
-// out[row] = down . gated[row] (+ bias), rows of out_stride floats.
+// out[token] = the sum over the groups, in their order, of out_weight times (down . gated + bias):
+// a task owns some columns of the output for all groups, so the sum needs no second pass and has
+// one order. A group without out_weight must be the only one.
+//   out  [n_tokens, hidden], out_stride floats apart; overwritten
 void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
-                const float* gated, size_t gated_stride, float* out, size_t out_stride,
-                MatMulScratch scratch);
-
-// Rows of a weight matrix that one task computes.
-inline constexpr int32_t kPanelRows = 64;
+                GatedRows gated, int32_t n_tokens, int32_t hidden, float* out, size_t out_stride,
+                const ThreadScratch& scratch);
 
 }  // namespace colibri

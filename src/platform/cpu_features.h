@@ -7,8 +7,9 @@ namespace colibri {
 
 // True where both the CPU has the instructions and the operating system keeps their registers.
 struct CpuFeatures {
-  bool avx2 = false;    // with FMA and F16C
-  bool avx512 = false;  // F, BW, DQ, VL, CD, with avx2
+  bool avx2 = false;      // with FMA and F16C
+  bool avx_vnni = false;  // with avx2
+  bool avx512 = false;    // F, BW, DQ, VL, CD, with avx2
   bool avx512_vnni = false;
   bool avx512_bf16 = false;
 };

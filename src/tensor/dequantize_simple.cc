@@ -1,28 +1,7 @@
-#include <bit>
-
 #include "tensor/dequantize_blocks.h"
 
 namespace colibri::internal {
 namespace {
-
-// Twice the values of e2m1, so that they are whole; the scale is halved in return.
-constexpr int8_t kFp4Doubled[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-
-// Half of 2^(bits - 127).
-float HalvedE8M0(uint8_t bits) {
-  if (bits < 2) return std::bit_cast<float>(0x00200000u << bits);
-  return std::bit_cast<float>(static_cast<uint32_t>(bits - 1) << 23);
-}
-
-// Half of an unsigned e4m3 scale; the NaN pattern counts as zero.
-float HalvedUE4M3(uint8_t bits) {
-  if (bits == 0 || bits == 0x7f) return 0.0f;
-  const int exponent = (bits >> 3) & 0xf;
-  const float mantissa = static_cast<float>(bits & 7);
-  if (exponent == 0) return mantissa * 0x1p-10f;
-  return std::bit_cast<float>(static_cast<uint32_t>(exponent - 8 + 127) << 23) *
-         (1.0f + mantissa / 8.0f);
-}
 
 // The low halves of n bytes are the first n values, the high halves the next n.
 template <int kBytes, typename Value>

@@ -51,6 +51,7 @@ CpuFeatures DetectCpuFeatures() {
   const bool f = Bit(leaf7.ebx, 16), dq = Bit(leaf7.ebx, 17), cd = Bit(leaf7.ebx, 28);
   const bool bw = Bit(leaf7.ebx, 30), vl = Bit(leaf7.ebx, 31);
   out.avx512 = out.avx2 && (xcr0 & kZmmState) == kZmmState && f && dq && cd && bw && vl;
+  out.avx_vnni = out.avx2 && Bit(leaf7_1.eax, 4);
   out.avx512_vnni = out.avx512 && Bit(leaf7.ecx, 11);
   out.avx512_bf16 = out.avx512 && Bit(leaf7_1.eax, 5);
   return out;

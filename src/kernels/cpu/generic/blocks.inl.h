@@ -19,17 +19,6 @@ struct ScalesAndMins {
   alignas(64) float min[16];
 };
 
-// Calls f with Index<0>, Index<1>, ...: numbers that shifts and offsets can be made of.
-template <int kValue>
-struct Index {
-  static constexpr int value = kValue;
-};
-template <typename F, int... kValues>
-[[gnu::always_inline]] inline void ForEachIndex(std::integer_sequence<int, kValues...>,
-                                                const F& f) {
-  (f(Index<kValues>()), ...);
-}
-
 alignas(64) constexpr float kZeroTo15[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 alignas(64) constexpr float kMinus8To7[16] = {-8, -7, -6, -5, -4, -3, -2, -1,
                                               0,  1,  2,  3,  4,  5,  6,  7};

@@ -15,10 +15,6 @@ static_assert(kColumnChunk % kLanes == 0);
 constexpr int32_t kTokenBlock = kMatMulTokenBlock;
 static_assert(kTokenBlock % kTileTokens == 0 && kLanes <= kMatMulMaxLanes);
 
-inline int32_t MinInt(int32_t a, int32_t b) {
-  return a < b ? a : b;
-}
-
 // kRows x kTokens elements over n columns.
 //   w     the first row; the next ones w_stride bytes apart
 //   x     each token's row

@@ -7,6 +7,7 @@ consteval KernelTable CommonEntries(const char* name) {
   KernelTable table;
   table.name = name;
   table.matmul[static_cast<size_t>(DType::kF32)] = MatMulF32;
+  AddPanelEntries(table);
   table.rms_norm = RmsNorm;
   table.layer_norm = LayerNorm;
   table.gated_activation = GatedActivate;

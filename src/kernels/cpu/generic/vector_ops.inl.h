@@ -18,25 +18,6 @@ inline float SumOf(size_t n, Term&& term) {
   return ReduceSum(Add(Add(sum[0], sum[1]), Add(sum[2], sum[3])));
 }
 
-inline Vec LoadUpTo(const float* p, int count) {
-  return count == kLanes ? Load(p) : LoadN(p, count);
-}
-inline void StoreUpTo(float* p, Vec v, int count) {
-  if (count == kLanes) {
-    Store(p, v);
-  } else {
-    StoreN(p, v, count);
-  }
-}
-
-// Calls body(i, count) for each vector of n elements; count lanes of it are real.
-template <typename Body>
-inline void ForEachVector(size_t n, Body&& body) {
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) body(i, kLanes);
-  if (i < n) body(i, static_cast<int>(n - i));
-}
-
 void RmsNorm(const float* x, const float* weight, float eps, size_t n, float* out) {
   const float squares = SumOf(n, [&](size_t i, int count) {
     const Vec v = LoadUpTo(x + i, count);

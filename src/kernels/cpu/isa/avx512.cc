@@ -9,6 +9,7 @@
 #include "kernels/cpu/isa/tables.h"
 #include "kernels/kernel_table.h"
 #include "tensor/dequantize.h"
+#include "tensor/packed.h"
 
 namespace colibri {
 namespace {
@@ -17,9 +18,14 @@ namespace {
 // clang-format off
 #include "kernels/cpu/isa/simd_x86.inl.h"
 #include "kernels/cpu/isa/simd_avx512.inl.h"
+#include "kernels/cpu/isa/ints_avx512.inl.h"
+#include "kernels/cpu/isa/dot_avx512.inl.h"
+#include "kernels/cpu/generic/loops.inl.h"
 #include "kernels/cpu/generic/math.inl.h"
 #include "kernels/cpu/generic/vector_ops.inl.h"
 #include "kernels/cpu/generic/matmul.inl.h"
+#include "kernels/cpu/generic/panel_formats.inl.h"
+#include "kernels/cpu/generic/panel_matmul.inl.h"
 #include "kernels/cpu/generic/reference.inl.h"
 #include "kernels/cpu/generic/blocks.inl.h"
 #include "kernels/cpu/generic/fused.inl.h"

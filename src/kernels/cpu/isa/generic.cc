@@ -8,6 +8,7 @@
 #include "kernels/cpu/isa/tables.h"
 #include "kernels/kernel_table.h"
 #include "tensor/dequantize.h"
+#include "tensor/packed.h"
 
 namespace colibri {
 namespace {
@@ -15,9 +16,13 @@ namespace {
 // In order of their dependencies.
 // clang-format off
 #include "kernels/cpu/isa/simd_generic.inl.h"
+#include "kernels/cpu/isa/ints_generic.inl.h"
+#include "kernels/cpu/generic/loops.inl.h"
 #include "kernels/cpu/generic/math.inl.h"
 #include "kernels/cpu/generic/vector_ops.inl.h"
 #include "kernels/cpu/generic/matmul.inl.h"
+#include "kernels/cpu/generic/panel_formats.inl.h"
+#include "kernels/cpu/generic/panel_matmul.inl.h"
 #include "kernels/cpu/generic/reference.inl.h"
 #include "kernels/cpu/generic/table.inl.h"
 // clang-format on

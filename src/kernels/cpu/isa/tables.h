@@ -9,6 +9,8 @@ namespace colibri::isa {
 extern const KernelTable kGeneric;
 // An empty entry is inherited from the table before.
 extern const KernelTable kAvx2;
+extern const KernelTable kAvxVnni;
 extern const KernelTable kAvx512;
+extern const KernelTable kAvx512Vnni;
 
 }  // namespace colibri::isa

@@ -1,0 +1,61 @@
+// moe/product.h - rows of a weight matrix, in whatever form it lies, times the activations of some
+// tokens.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/kernel_table.h"
+#include "tensor/matrix_view.h"
+
+namespace colibri {
+
+// Rows of activations as the two kinds of kernels read them. Whoever multiplies a matrix in panels
+// fills `groups`; a matrix in rows needs `rows`.
+struct Activations {
+  const float* rows = nullptr;  // [.., k], stride floats apart
+  size_t stride = 0;
+  const ActivationGroup* groups = nullptr;  // [.., k / 32], group_stride groups apart
+  size_t group_stride = 0;
+
+  Activations From(int64_t row) const {
+    const auto r = static_cast<size_t>(row);
+    return {rows == nullptr ? nullptr : rows + r * stride, stride,
+            groups == nullptr ? nullptr : groups + r * group_stride, group_stride};
+  }
+};
+
+// Rows of a matrix that one task computes: two panels.
+inline constexpr int32_t kTaskRows = 64;
+// Tokens that a thread's tile holds.
+inline constexpr int32_t kTileRowsOfTokens = 64;
+inline constexpr size_t kTileFloats = static_cast<size_t>(kTileRowsOfTokens) * kTaskRows;
+
+// One thread's scratch memory, 64-byte aligned.
+struct ProductScratch {
+  float* matmul = nullptr;  // MatMulScratchFloats(longest row) floats
+  float* tile = nullptr;    // kTileFloats floats
+};
+
+struct ProductArgs {
+  const MatrixView* w = nullptr;
+  int32_t first_row = 0;  // a multiple of kPanelRows
+  int32_t n_rows = 0;     // at most kTaskRows
+  Activations x;
+  const int32_t* x_rows = nullptr;  // [n_tokens] rows of x; null: 0, 1, ...
+  int32_t n_tokens = 0;
+  // Element r of token t, r counted from first_row, goes to out[row * out_stride + r], where row is
+  // out_rows[t], or t where that is null.
+  float* out = nullptr;
+  size_t out_stride = 0;
+  const int32_t* out_rows = nullptr;
+  const float* bias = nullptr;        // [n_rows] added to each product, or null
+  const float* out_weight = nullptr;  // null: out is overwritten; else out_weight[t] times the
+                                      // product is added to it
+  const uint8_t* next = nullptr;      // what this thread will read next, or null
+};
+
+// Computes it. An element's bits depend on its row, its token and the table alone. Without memory
+// of its own; safe from many threads on different outputs and scratch.
+void Multiply(const KernelTable& kernels, const ProductArgs& args, const ProductScratch& scratch);
+
+}  // namespace colibri
