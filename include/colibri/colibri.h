@@ -83,6 +83,12 @@ typedef enum colibri_log_level {
   COLIBRI_LOG_WARNING = 2
 } colibri_log_level;
 
+/* What quantised weights are multiplied by. */
+typedef enum colibri_activations {
+  COLIBRI_ACTIVATIONS_INT8 = 0, /* 8 bits with a scale for each 32: the fast way */
+  COLIBRI_ACTIVATIONS_F32 = 1   /* as they are */
+} colibri_activations;
+
 typedef struct colibri_engine_options {
   size_t struct_size;
   int32_t n_threads;            /* 0: the CPUs that this process may use */
@@ -97,6 +103,7 @@ typedef struct colibri_engine_options {
   void (*on_log)(void* user, colibri_log_level level, const char* line);
   /* Bytes of weights read, and in all. May be NULL. */
   void (*on_load)(void* user, uint64_t done, uint64_t total);
+  int32_t activations; /* a colibri_activations */
 } colibri_engine_options;
 
 COLIBRI_API void colibri_engine_options_init(colibri_engine_options* options);

@@ -146,6 +146,8 @@ colibri::EngineOptions ToEngineOptions(const colibri_engine_options& c) {
   options.max_sequences = c.max_sequences;
   options.kv_cache_bytes = c.kv_cache_bytes;
   options.memory_budget_bytes = c.memory_budget_bytes;
+  options.activations = c.activations == COLIBRI_ACTIVATIONS_F32 ? colibri::ActivationType::kFloat32
+                                                                 : colibri::ActivationType::kInt8;
   if (c.isa != nullptr) options.forced_isa = c.isa;
   if (c.on_load != nullptr) {
     options.load_progress = [c](uint64_t done, uint64_t total) { c.on_load(c.user, done, total); };
@@ -295,6 +297,11 @@ colibri_status colibri_engine_load(const char* path, const colibri_engine_option
     colibri_engine_options c;
     colibri_engine_options_init(&c);
     COLIBRI_RETURN_IF_ERROR(colibri::ReadOptions(options, "colibri_engine_options", c));
+    if (c.activations < COLIBRI_ACTIVATIONS_INT8 || c.activations > COLIBRI_ACTIVATIONS_F32) {
+      return InvalidArgument(StrCat("activations is ", c.activations, ", must be in [",
+                                    static_cast<int>(COLIBRI_ACTIVATIONS_INT8), ", ",
+                                    static_cast<int>(COLIBRI_ACTIVATIONS_F32), "]"));
+    }
     auto state = std::make_shared<EngineState>();
     COLIBRI_ASSIGN_OR_RETURN(state->engine,
                              colibri::Engine::Create(path, ToEngineOptions(c), ToLog(c)));

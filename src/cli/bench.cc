@@ -22,6 +22,7 @@ namespace colibri::cli {
 namespace {
 
 struct Options {
+  ActivationType activations = ActivationType::kInt8;
   std::string model;
   int32_t n_prompt = 512;
   int32_t n_generate = 64;
@@ -153,9 +154,10 @@ Result<RunFigures> MeasureOnce(const Options& options, Setup& setup, Console& co
   RunFigures figures;
   ResetPeakMemory();
   COLIBRI_ASSIGN_OR_RETURN(const ModelFiles files, OpenModelFiles(setup.model, Log()));
-  COLIBRI_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(files, Log()));
+  COLIBRI_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(files, Log(), options.activations));
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
+  engine_options.activations = options.activations;
   engine_options.max_context = options.n_prompt + options.n_generate;
   engine_options.max_sequences = options.batch;
   engine_options.max_batch_tokens = std::max(kMaxBatchTokens, options.batch);
@@ -282,6 +284,7 @@ CommandBody Add(CLI::App& app) {
   add_count("--batch", options->batch, 1, "Sequences that decode together");
   add_count("--repeat", options->repeat, 1, "Runs, each of which loads the model anew");
   AddThreadsFlag(app, options->n_threads);
+  AddActivationsFlag(app, options->activations);
   app.add_flag("--json", options->json, "Print JSON: the medians, their spread and every run");
   return [options](Console& console) { return Run(*options, console); };
 }

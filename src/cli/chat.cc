@@ -19,6 +19,7 @@ namespace colibri::cli {
 namespace {
 
 struct Options {
+  ActivationType activations = ActivationType::kInt8;
   std::string model;
   std::string system;
   bool has_system = false;
@@ -215,6 +216,7 @@ ExitCode Run(const Options& options, Console& console) {
   if (!model.ok()) return console.Fail(model.status());
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
+  engine_options.activations = options.activations;
   engine_options.max_context = options.max_context;
   engine_options.max_sequences = 1;
   engine_options.check_chat_template = TemplateCheck(*model, /*raw=*/false);
@@ -253,6 +255,7 @@ CommandBody Add(CLI::App& app) {
   AddGenerationFlags(app, options->generation);
   AddContextFlag(app, options->max_context);
   AddThreadsFlag(app, options->n_threads);
+  AddActivationsFlag(app, options->activations);
   app.add_flag("--stats", options->stats, "Say after each answer how fast it came");
   return [options, system](Console& console) {
     options->has_system = system->count() > 0;

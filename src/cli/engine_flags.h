@@ -16,6 +16,8 @@ inline constexpr int32_t kMaxThreads = 1024;
 
 // --threads alone.
 void AddThreadsFlag(CLI::App& app, int32_t& n_threads);
+// --activations alone; what `activations` holds is the default.
+void AddActivationsFlag(CLI::App& app, ActivationType& activations);
 // --ctx alone.
 void AddContextFlag(CLI::App& app, int32_t& max_context);
 

@@ -23,6 +23,7 @@ namespace {
 constexpr int32_t kDefaultChunk = 128;
 
 struct Options {
+  ActivationType activations = ActivationType::kFloat32;
   std::string model;
   std::string ids;
   std::string output;
@@ -164,6 +165,7 @@ ExitCode Run(const Options& options, Console& console) {
 
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
+  engine_options.activations = options.activations;
   engine_options.max_context = static_cast<int32_t>(total);
   // The reference computes the given ids first, then one greedy token after the other.
   engine_options.rope_context = static_cast<int32_t>(ids->size());
@@ -202,6 +204,7 @@ CommandBody Add(CLI::App& app) {
           ->type_name("N")
           ->check(AtLeast(0));
   AddThreadsFlag(app, options->n_threads);
+  AddActivationsFlag(app, options->activations);
   app.add_option("--chunk", options->chunk,
                  "Tokens of one step; decides speed and memory, never the numbers")
       ->type_name("N")

@@ -19,6 +19,7 @@ namespace colibri::cli {
 namespace {
 
 struct Options {
+  ActivationType activations = ActivationType::kInt8;
   std::string first;   // the prompt where it stands alone, else the model
   std::string second;  // the prompt
   CLI::Option* second_option = nullptr;
@@ -112,6 +113,7 @@ ExitCode Run(const Options& options, Console& console) {
 
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
+  engine_options.activations = options.activations;
   engine_options.max_context = options.max_context;
   engine_options.max_sequences = 1;
   engine_options.check_chat_template = TemplateCheck(*model, options.raw);
@@ -160,6 +162,7 @@ CommandBody Add(CLI::App& app) {
   AddGenerationFlags(app, options->generation);
   AddContextFlag(app, options->max_context);
   AddThreadsFlag(app, options->n_threads);
+  AddActivationsFlag(app, options->activations);
   app.add_flag("--json", options->json, "Print one JSON object at the end instead of the text");
   app.add_flag("--stats", options->stats, "Say on standard error how fast it went");
   return [options](Console& console) { return Run(*options, console); };

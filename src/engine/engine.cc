@@ -80,7 +80,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
   if (options.check_chat_template) {
     COLIBRI_RETURN_IF_ERROR(options.check_chat_template(files.chat_template));
   }
-  COLIBRI_ASSIGN_OR_RETURN(const ModelPlan model_plan, PlanModel(files, log));
+  COLIBRI_ASSIGN_OR_RETURN(const ModelPlan model_plan, PlanModel(files, log, options.activations));
   COLIBRI_ASSIGN_OR_RETURN(impl->plan, PlanMemory(model_plan, options, log));
   const EngineOptions& resolved = impl->plan.options;
   std::istringstream table(impl->plan.ToString());
@@ -89,8 +89,10 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
   COLIBRI_ASSIGN_OR_RETURN(impl->pool, ThreadPool::Create(resolved.n_threads));
   impl->context.reset(new ExecutionContext{*impl->pool, *impl->kernels});
   // The plan has said already what there is to say about the configuration.
-  COLIBRI_ASSIGN_OR_RETURN(
-      impl->model, Model::Load(files, *impl->pool, {.progress = resolved.load_progress}, Log()));
+  COLIBRI_ASSIGN_OR_RETURN(impl->model, Model::Load(files, *impl->pool,
+                                                    {.activations = resolved.activations,
+                                                     .progress = resolved.load_progress},
+                                                    Log()));
   COLIBRI_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(impl->model->kv_layout(), impl->plan.n_pages,
                                                        resolved.max_sequences));
   impl->kv = std::make_unique<KvCache>(std::move(kv));

@@ -9,7 +9,6 @@
 #include "model/linear.h"
 #include "model/mixer/mixer.h"
 #include "model/workspace.h"
-#include "moe/combine.h"
 #include "moe/routing.h"
 
 namespace colibri {
@@ -57,7 +56,9 @@ class Forward::Impl {
   void FeedForwardMoe(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
   void RouteTokens(const RouterSpec& router, const MoeWeights& weights, int32_t n_tokens);
   void GroupByExpert(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens);
-  void CombineExperts(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens);
+  void FeedForwardGroups(const LayerPlan& plan, int32_t n_tokens);
+  void NormAndQuantize(const NormWeights& norm, int32_t token, int32_t row);
+  Activations NormedRows() const;
   void AddToResidual(int32_t n_tokens);
   void NoteFailures(int32_t layer, int32_t n_tokens, const ForwardOutput& output);
   void ComputeLogits(const Batch& batch, const ForwardOutput& output);
@@ -144,8 +145,13 @@ void Forward::Impl::Embed(const Batch& batch) {
   const MatrixView& table = model_.weights().embedding;
   ForEachToken(context_.pool, static_cast<int32_t>(batch.tokens.size()), [&](int32_t t, int) {
     float* row = RowOf(w_.residual, t);
-    kernels_.decode[static_cast<size_t>(table.dtype)](
-        table.row(batch.tokens[static_cast<size_t>(t)]), row, hidden());
+    const int32_t token = batch.tokens[static_cast<size_t>(t)];
+    if (table.layout == Layout::kPanels) {
+      UnpackPanelRow(table.dtype, table.row(token / kPanelRows * kPanelRows), token % kPanelRows,
+                     table.cols, row);
+    } else {
+      kernels_.decode[static_cast<size_t>(table.dtype)](table.row(token), row, hidden());
+    }
     if (config_.embedding_scale == 1.0f) return;
     for (size_t i = 0; i < hidden(); ++i) row[i] *= config_.embedding_scale;
   });
@@ -179,8 +185,19 @@ void Forward::Impl::Norm(const NormWeights& norm, const float* x, float* out) co
 }
 
 void Forward::Impl::Normalize(const NormWeights& norm, int32_t n_tokens) {
-  ForEachToken(context_.pool, n_tokens,
-               [&](int32_t t, int) { Norm(norm, RowOf(w_.residual, t), RowOf(w_.normed, t)); });
+  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) { NormAndQuantize(norm, t, t); });
+}
+
+// Each input of a layer is quantised once, for all matrices that read it.
+void Forward::Impl::NormAndQuantize(const NormWeights& norm, int32_t token, int32_t row) {
+  Norm(norm, RowOf(w_.residual, token), RowOf(w_.normed, row));
+  if (hidden() % kGroupColumns != 0) return;  // no matrix in panels reads it
+  kernels_.quantize_row(RowOf(w_.normed, row), config_.hidden,
+                        w_.normed_groups + static_cast<size_t>(row) * NormedRows().group_stride);
+}
+
+Activations Forward::Impl::NormedRows() const {
+  return {w_.normed, hidden(), w_.normed_groups, hidden() / kGroupColumns};
 }
 
 void Forward::Impl::Mix(const Batch& batch, const KvStorage& kv, size_t layer) {
@@ -209,27 +226,24 @@ void Forward::Impl::Mix(const Batch& batch, const KvStorage& kv, size_t layer) {
 
 void Forward::Impl::FeedForwardDense(const LayerPlan& plan, const LayerWeights& weights,
                                      int32_t n_tokens) {
-  const std::array<ExpertGroup, 1> group = {{{&weights.ffn, nullptr, n_tokens, 0}}};
-  const auto width = static_cast<size_t>(plan.ffn.dense_intermediate);
-  ExpertGateUp(kernels_, context_.pool, group, plan.ffn.activation, w_.normed, hidden(), w_.gated,
-               width, w_.matmul, w_.up);
-  ExpertDown(kernels_, context_.pool, group, w_.gated, width, w_.block_out, hidden(), w_.matmul);
+  w_.groups.clear();
+  w_.groups.push_back({&weights.ffn, nullptr, n_tokens, 0, nullptr});
+  FeedForwardGroups(plan, n_tokens);
 }
 
 void Forward::Impl::FeedForwardMoe(const LayerPlan& plan, const LayerWeights& weights,
                                    int32_t n_tokens) {
-  const FfnPlan& ffn = plan.ffn;
-  const MoeWeights& moe = weights.moe;
-  const auto width =
-      static_cast<size_t>(std::max(ffn.expert_intermediate, ffn.shared_intermediate));
-  RouteTokens(ffn.router, moe, n_tokens);  // [n_tokens, k] experts and weights
-  GroupByExpert(ffn, moe,
+  RouteTokens(plan.ffn.router, weights.moe, n_tokens);  // [n_tokens, k] experts and weights
+  GroupByExpert(plan.ffn, weights.moe,
                 n_tokens);  // slots ordered by expert; the shared expert's rows behind them
-  ExpertGateUp(kernels_, context_.pool, w_.groups, ffn.activation, w_.normed, hidden(), w_.gated,
-               width, w_.matmul, w_.up);
-  ExpertDown(kernels_, context_.pool, w_.groups, w_.gated, width, w_.expert_out, hidden(),
-             w_.matmul);
-  CombineExperts(ffn, moe, n_tokens);  // [n_tokens, hidden]
+  FeedForwardGroups(plan, n_tokens);
+}
+
+void Forward::Impl::FeedForwardGroups(const LayerPlan& plan, int32_t n_tokens) {
+  ExpertGateUp(kernels_, context_.pool, w_.groups, plan.ffn.activation, NormedRows(), w_.gated,
+               w_.products);
+  ExpertDown(kernels_, context_.pool, w_.groups, w_.gated, n_tokens, config_.hidden, w_.block_out,
+             hidden(), w_.products);  // [n_tokens, hidden], combined
 }
 
 void Forward::Impl::RouteTokens(const RouterSpec& router, const MoeWeights& weights,
@@ -239,17 +253,19 @@ void Forward::Impl::RouteTokens(const RouterSpec& router, const MoeWeights& weig
   const LinearWeights logits{weights.router, weights.router_bias};
   const LinearWeights gate{weights.shared_gate, nullptr};
   const std::array<LinearJob, 2> jobs = {{
-      {&logits, w_.normed, hidden(), nullptr, w_.router_logits, n_experts},
-      {&gate, w_.normed, hidden(), nullptr, w_.shared_scale, 1},
+      {&logits, NormedRows(), nullptr, w_.router_logits, n_experts},
+      {&gate, NormedRows(), nullptr, w_.shared_weight, 1},
   }};
   const size_t n_jobs = weights.shared_gate.empty() ? 1 : 2;
-  ComputeLinear(context_, std::span(jobs).first(n_jobs), n_tokens, w_.matmul);
+  ComputeLinear(context_, std::span(jobs).first(n_jobs), n_tokens, w_.products);
   ForEachToken(context_.pool, n_tokens, [&](int32_t t, int thread) {
     const auto row = static_cast<size_t>(t);
     const bool routed =
         RouteToken(router, w_.router_logits + row * n_experts, weights.selection_bias,
                    w_.router.of(thread), w_.expert + row * k, w_.weight + row * k);
     if (!routed) w_.not_finite[t] = 1;
+    float& shared = w_.shared_weight[t];
+    shared = weights.shared_gate.empty() ? 1.0f : 1.0f / (1.0f + std::exp(-shared));
   });
 }
 
@@ -258,35 +274,21 @@ void Forward::Impl::GroupByExpert(const FfnPlan& plan, const MoeWeights& weights
   const int32_t k = plan.router.n_selected;
   w_.plan.Build({w_.expert, static_cast<size_t>(n_tokens) * static_cast<size_t>(k)}, n_tokens, k,
                 plan.router.n_experts);
+  const std::span<const int32_t> slots = w_.plan.slot_of_choice();
+  for (size_t i = 0; i < slots.size(); ++i) w_.slot_weight[slots[i]] = w_.weight[i];
   w_.groups.clear();
   for (const int32_t e : w_.plan.active_experts()) {
     const int32_t first = w_.plan.first_slot(e);
     w_.groups.push_back({&weights.experts[static_cast<size_t>(e)],
-                         w_.plan.token_of_slot().data() + first, w_.plan.n_tokens(e), first});
+                         w_.plan.token_of_slot().data() + first, w_.plan.n_tokens(e), first,
+                         w_.slot_weight + first});
   }
   constexpr uint64_t kMatrices = 3;
   stats_.expert_calls += kMatrices * w_.groups.size();
   stats_.expert_calls_per_token +=
       kMatrices * static_cast<uint64_t>(n_tokens) * static_cast<uint64_t>(k);
   if (plan.shared_intermediate > 0)
-    w_.groups.push_back({&weights.shared, nullptr, n_tokens, n_tokens * k});
-}
-
-void Forward::Impl::CombineExperts(const FfnPlan& plan, const MoeWeights& weights,
-                                   int32_t n_tokens) {
-  const auto k = static_cast<size_t>(plan.router.n_selected);
-  const int32_t* slots = w_.plan.slot_of_choice().data();
-  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) {
-    const auto row = static_cast<size_t>(t);
-    float* out = RowOf(w_.block_out, t);
-    Combine(kernels_, slots + row * k, w_.weight + row * k, plan.router.n_selected, w_.expert_out,
-            hidden(), hidden(), out);
-    if (plan.shared_intermediate == 0) return;
-    const float scale =
-        weights.shared_gate.empty() ? 1.0f : 1.0f / (1.0f + std::exp(-w_.shared_scale[t]));
-    kernels_.axpy(scale, w_.expert_out + (static_cast<size_t>(n_tokens) * k + row) * hidden(),
-                  hidden(), out);
-  });
+    w_.groups.push_back({&weights.shared, nullptr, n_tokens, n_tokens * k, w_.shared_weight});
 }
 
 void Forward::Impl::AddToResidual(int32_t n_tokens) {
@@ -318,14 +320,14 @@ void Forward::Impl::ComputeLogits(const Batch& batch, const ForwardOutput& outpu
   } else {
     ForEachToken(context_.pool, n_rows, [&](int32_t r, int) {
       const int32_t t = batch.logit_rows[static_cast<size_t>(r)];
-      Norm(norm, RowOf(w_.residual, t), RowOf(w_.normed, t));
+      NormAndQuantize(norm, t, t);
     });
   }
   if (n_rows == 0) return;
   const auto vocab = static_cast<size_t>(config_.vocab_size);
-  const std::array<LinearJob, 1> head = {{{&model_.weights().head, w_.normed, hidden(),
+  const std::array<LinearJob, 1> head = {{{&model_.weights().head, NormedRows(),
                                            batch.logit_rows.data(), output.logits.data(), vocab}}};
-  ComputeLinear(context_, head, n_rows, w_.matmul);
+  ComputeLinear(context_, head, n_rows, w_.products);
   ForEachToken(context_.pool, n_rows, [&](int32_t r, int) {
     float* logits = output.logits.data() + static_cast<size_t>(r) * vocab;
     if (config_.logit_scale != 1.0f) {

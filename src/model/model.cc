@@ -13,7 +13,7 @@ struct Traffic {
   uint64_t bytes = 0;
   uint64_t parameters = 0;
   void Add(const MatrixView& matrix, double share = 1) {
-    bytes += static_cast<uint64_t>(share * static_cast<double>(matrix.row_bytes) * matrix.rows);
+    bytes += static_cast<uint64_t>(share * static_cast<double>(matrix.bytes()));
     parameters += static_cast<uint64_t>(share * static_cast<double>(matrix.cols) * matrix.rows);
   }
 };
@@ -69,7 +69,7 @@ Result<std::unique_ptr<Model>> Model::Load(const ModelFiles& files, ThreadPool& 
   std::unique_ptr<Model> model(new Model());
   COLIBRI_ASSIGN_OR_RETURN(model->config_, ResolveConfig(reader, files, log));
   model->kv_layout_ = MakeKvLayout(model->config_);
-  WeightLoader loader(reader);
+  WeightLoader loader(reader, options.activations);
   COLIBRI_RETURN_IF_ERROR(loader.Plan(model->config_, model->weights_));
   model->weight_bytes_ = loader.total_bytes();
   model->bytes_per_token_ = CountMatrices(model->config_, model->weights_, true).bytes;
@@ -78,14 +78,14 @@ Result<std::unique_ptr<Model>> Model::Load(const ModelFiles& files, ThreadPool& 
   return model;
 }
 
-Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log) {
+Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log, ActivationType activations) {
   COLIBRI_ASSIGN_OR_RETURN(const ArchSpec* spec, FindArchSpec(files));
   const ConfigReader reader(*spec, files);
   ModelPlan plan;
   COLIBRI_ASSIGN_OR_RETURN(plan.config, ResolveConfig(reader, files, log));
   plan.kv_layout = MakeKvLayout(plan.config);
   ModelWeights weights;
-  WeightLoader loader(reader);
+  WeightLoader loader(reader, activations);
   COLIBRI_RETURN_IF_ERROR(loader.Plan(plan.config, weights));
   plan.weight_bytes = loader.total_bytes();
   const Traffic stored = CountMatrices(plan.config, weights, false),

@@ -15,7 +15,14 @@
 
 namespace colibri {
 
+// What quantised weights are multiplied by.
+enum class ActivationType : uint8_t {
+  kInt8,     // 8 bits with a scale for each 32 (tensor/packed.h): the products of integers
+  kFloat32,  // as they are: the weights are decoded
+};
+
 struct LoadOptions {
+  ActivationType activations = ActivationType::kInt8;
   // Called now and then while weights are read, with bytes done and bytes in all, from the calling
   // thread.
   std::function<void(uint64_t, uint64_t)> progress;
@@ -24,9 +31,10 @@ struct LoadOptions {
 // Immutable once loaded: safe from many threads.
 class Model {
  public:
-  // Reads every weight that the family's table asks for, in the files' own types. An unknown
-  // configuration value, a missing required tensor, a tensor that no rule of the family uses, or a
-  // wrong shape is an error that names it.
+  // Reads every weight that the family's table asks for, in the files' own types, packed into
+  // panels where quantised activations will want them so. An unknown configuration value, a missing
+  // required tensor, a tensor that no rule of the family uses, or a wrong shape is an error that
+  // names it.
   static Result<std::unique_ptr<Model>> Load(const ModelFiles& files, ThreadPool& pool,
                                              const LoadOptions& options, const Log& log);
 
@@ -58,6 +66,7 @@ struct ModelPlan {
   uint64_t total_parameters = 0;
   uint64_t active_parameters = 0;
 };
-Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log);
+Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log,
+                            ActivationType activations = ActivationType::kInt8);
 
 }  // namespace colibri

@@ -43,6 +43,22 @@ void PackMxfp4Block(const uint8_t* pairs, uint8_t scale, uint8_t* out) {
   for (int i = 0; i < 16; ++i) out[1 + i] = static_cast<uint8_t>(nibble(i) | (nibble(i + 16) << 4));
 }
 
+constexpr uint64_t kMxfp4BlockBytes = 17;
+
+uint64_t PanelBytes(DType dtype, uint64_t cols) {
+  return PanelRowBytes(*FindPanelFormat(dtype), static_cast<int32_t>(cols)) * kPanelRows;
+}
+
+// All rows of a matrix, or those of some of its panels.
+void PackRows(DType dtype, const uint8_t* rows, uint64_t n_rows, uint64_t cols, uint8_t* out) {
+  const uint64_t row_bytes = *DTypeBytes(dtype, cols), panel_bytes = PanelBytes(dtype, cols);
+  for (uint64_t r = 0; r < n_rows; r += kPanelRows, out += panel_bytes) {
+    const uint64_t n = std::min<uint64_t>(kPanelRows, n_rows - r);
+    PackPanel(dtype, rows + r * row_bytes, row_bytes, static_cast<int32_t>(n),
+              static_cast<int32_t>(cols), out);
+  }
+}
+
 }  // namespace
 
 Result<const TensorInfo*> WeightLoader::Take(const std::string& name,
@@ -70,30 +86,49 @@ void WeightLoader::Push(Request request) {
   requests_.push_back(request);
 }
 
+MatrixView WeightLoader::MakeView(DType dtype, int64_t rows, int64_t cols, Use use) const {
+  MatrixView view;
+  view.dtype = dtype;
+  view.rows = static_cast<int32_t>(rows);
+  view.cols = static_cast<int32_t>(cols);
+  view.row_bytes = *DTypeBytes(dtype, static_cast<uint64_t>(cols));
+  const PanelFormat* format = packs_ && use == Use::kInt8Product ? FindPanelFormat(dtype) : nullptr;
+  if (format != nullptr) {
+    view.layout = Layout::kPanels;
+    view.row_bytes = PanelRowBytes(*format, view.cols);
+  }
+  return view;
+}
+
 Status WeightLoader::AddMatrix(const TensorInfo& tensor, uint64_t first_row, int64_t rows,
-                               int64_t cols, MatrixView& out) {
+                               int64_t cols, MatrixView& out, Use use) {
   const DTypeInfo& info = GetDTypeInfo(tensor.dtype);
   const std::optional<uint64_t> row_bytes = DTypeBytes(tensor.dtype, static_cast<uint64_t>(cols));
   if (!info.is_weight || !row_bytes) {
     return Unsupported(StrCat("tensor ", tensor.name, ": rows of ", cols, " elements of type ",
                               info.name, " cannot be weights"));
   }
-  out = {tensor.dtype, static_cast<int32_t>(rows), static_cast<int32_t>(cols), *row_bytes, nullptr};
+  out = MakeView(tensor.dtype, rows, cols, use);
   Request request;
   request.source = &tensor;
   request.source_offset = first_row * *row_bytes;
-  request.source_bytes = request.bytes = static_cast<uint64_t>(rows) * *row_bytes;
+  request.source_bytes = static_cast<uint64_t>(rows) * *row_bytes;
+  request.bytes = out.bytes();
+  request.rows = static_cast<uint64_t>(rows);
+  request.cols = static_cast<uint64_t>(cols);
   request.dtype = tensor.dtype;
+  request.layout = out.layout;
+  if (out.layout == Layout::kPanels) request.transform = Transform::kPack;
   request.slot = &out.data;
   Push(request);
   return Status();
 }
 
 Status WeightLoader::TakeMatrix(const std::string& name, int64_t rows, int64_t cols,
-                                MatrixView& out) {
+                                MatrixView& out, Use use) {
   COLIBRI_ASSIGN_OR_RETURN(const TensorInfo* tensor,
                            Take(name, {static_cast<uint64_t>(rows), static_cast<uint64_t>(cols)}));
-  return AddMatrix(*tensor, 0, rows, cols, out);
+  return AddMatrix(*tensor, 0, rows, cols, out, use);
 }
 
 Status WeightLoader::AddGathered(const TensorInfo& tensor, uint64_t first, uint64_t n_source,
@@ -179,6 +214,40 @@ Status WeightLoader::TakeNorm(const std::string& name, int64_t n, NormKind kind,
   return kind == NormKind::kLayer ? TakeBias(name, n, true, out.bias) : Status();
 }
 
+Status WeightLoader::RunPack(const Request& request, uint64_t begin, uint64_t end,
+                             uint8_t* out) const {
+  const uint64_t panel_bytes = PanelBytes(request.dtype, request.cols),
+                 row_bytes = *DTypeBytes(request.dtype, request.cols);
+  const uint64_t first_row = begin / panel_bytes * kPanelRows,
+                 last_row = std::min(end / panel_bytes * kPanelRows, request.rows);
+  std::vector<uint8_t> rows((last_row - first_row) * row_bytes);
+  COLIBRI_RETURN_IF_ERROR(
+      reader_.tensors().Read(*request.source, request.source_offset + first_row * row_bytes, rows));
+  PackRows(request.dtype, rows.data(), last_row - first_row, request.cols, out + begin);
+  return Status();
+}
+
+Status WeightLoader::RunMxfp4(const Request& request, uint8_t* out) const {
+  const TensorSource& tensors = reader_.tensors();
+  std::vector<uint8_t> source(request.source_bytes);
+  COLIBRI_RETURN_IF_ERROR(tensors.Read(*request.source, request.source_offset, source));
+  const uint64_t blocks = request.cols / 32;
+  std::vector<uint8_t> scales(((request.rows - 1) * request.row_step + 1) * blocks);
+  COLIBRI_RETURN_IF_ERROR(tensors.Read(*request.scales, request.scales_offset, scales));
+  std::vector<uint8_t> packed;
+  const bool packs = request.layout == Layout::kPanels;
+  if (packs) packed.resize(request.rows * blocks * kMxfp4BlockBytes);
+  uint8_t* const rows = packs ? packed.data() : out;
+  for (uint64_t r = 0; r < request.rows; ++r) {
+    for (uint64_t b = 0; b < blocks; ++b) {
+      const uint64_t at = r * request.row_step * blocks + b;
+      PackMxfp4Block(&source[at * 16], scales[at], rows + (r * blocks + b) * kMxfp4BlockBytes);
+    }
+  }
+  if (packs) PackRows(request.dtype, rows, request.rows, request.cols, out);
+  return Status();
+}
+
 Status WeightLoader::Run(const Request& request, uint64_t begin, uint64_t end,
                          uint8_t* arena) const {
   const TensorSource& tensors = reader_.tensors();
@@ -186,21 +255,11 @@ Status WeightLoader::Run(const Request& request, uint64_t begin, uint64_t end,
   if (request.transform == Transform::kCopy) {
     return tensors.Read(*request.source, request.source_offset + begin, {out + begin, end - begin});
   }
+  if (request.transform == Transform::kPack) return RunPack(request, begin, end, out);
+  if (request.transform == Transform::kMxfp4) return RunMxfp4(request, out);
   std::vector<uint8_t> source(request.source_bytes);
   COLIBRI_RETURN_IF_ERROR(tensors.Read(*request.source, request.source_offset, source));
   const DTypeInfo& info = GetDTypeInfo(request.source->dtype);
-  if (request.transform == Transform::kMxfp4) {
-    const uint64_t blocks = request.cols / 32;
-    std::vector<uint8_t> scales(((request.rows - 1) * request.row_step + 1) * blocks);
-    COLIBRI_RETURN_IF_ERROR(tensors.Read(*request.scales, request.scales_offset, scales));
-    for (uint64_t r = 0; r < request.rows; ++r) {
-      for (uint64_t b = 0; b < blocks; ++b) {
-        const uint64_t at = r * request.row_step * blocks + b;
-        PackMxfp4Block(&source[at * 16], scales[at], out + (r * blocks + b) * 17);
-      }
-    }
-    return Status();
-  }
   std::vector<float> decoded;
   const uint8_t* elements = source.data();
   if (request.transform == Transform::kToFloat || request.dtype != request.source->dtype) {
@@ -238,6 +297,19 @@ bool WeightLoader::Follows(const Request& first, const Request& next) {
          first.offset + first.bytes == next.offset;
 }
 
+uint64_t WeightLoader::Unit(const Request& request) {
+  switch (request.transform) {
+    case Transform::kCopy:
+      return kReadBytes;
+    case Transform::kPack: {
+      const uint64_t panel = PanelBytes(request.dtype, request.cols);
+      return std::max<uint64_t>(kReadBytes / panel, 1) * panel;
+    }
+    default:
+      return request.bytes;
+  }
+}
+
 Result<Arena> WeightLoader::Load(ThreadPool& pool,
                                  const std::function<void(uint64_t, uint64_t)>& progress) {
   COLIBRI_ASSIGN_OR_RETURN(Arena arena, Arena::Create(std::max<uint64_t>(total_bytes_, 1)));
@@ -261,11 +333,9 @@ Result<Arena> WeightLoader::Load(ThreadPool& pool,
   };
   std::vector<Job> jobs;
   for (const Request& request : merged) {
-    const bool cut = request.transform == Transform::kCopy;
-    for (uint64_t at = 0; at < request.bytes; at += cut ? kReadBytes : request.bytes) {
-      jobs.push_back(
-          {&request, at, cut ? std::min(at + kReadBytes, request.bytes) : request.bytes});
-    }
+    const uint64_t unit = Unit(request);
+    for (uint64_t at = 0; at < request.bytes; at += unit)
+      jobs.push_back({&request, at, std::min(at + unit, request.bytes)});
   }
   std::mutex mutex;
   Status failure;

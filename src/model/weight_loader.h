@@ -12,6 +12,7 @@
 #include "memory/arena.h"
 #include "model/config.h"
 #include "model/config_reader.h"
+#include "model/model.h"
 #include "model/weights.h"
 #include "platform/thread_pool.h"
 
@@ -21,7 +22,9 @@ namespace colibri {
 // reads all of them, in parallel, each byte once (twice where gate and up alternate in one tensor).
 class WeightLoader {
  public:
-  explicit WeightLoader(const ConfigReader& reader) : reader_(reader) {}
+  // With kInt8, matrices of the types that have panels are packed as they are read.
+  WeightLoader(const ConfigReader& reader, ActivationType activations)
+      : reader_(reader), packs_(activations == ActivationType::kInt8) {}
 
   // Fills the views' shapes and types in `weights` (their data stays null until Load). Errors name
   // the tensor that is missing, has the wrong shape or is used by no rule of the family. `weights`
@@ -41,6 +44,7 @@ class WeightLoader {
     kGather,   // element (r, c) of the destination is element c * column_step + r * row_step of the
                // source
     kMxfp4,    // blocks and scales in two tensors into GGUF's blocks (gpt-oss folders)
+    kPack,     // rows into panels (tensor/packed.h)
   };
   struct Request {
     const TensorInfo* source = nullptr;
@@ -53,8 +57,9 @@ class WeightLoader {
     const TensorInfo* scales = nullptr;  // kMxfp4
     uint64_t scales_offset = 0;
     DType dtype = DType::kF32;  // of the destination
-    uint64_t bytes = 0;         // of the destination
-    uint64_t offset = 0;        // of the destination in the arena
+    Layout layout = Layout::kRows;
+    uint64_t bytes = 0;   // of the destination
+    uint64_t offset = 0;  // of the destination in the arena
     const uint8_t** slot = nullptr;
   };
 
@@ -70,10 +75,16 @@ class WeightLoader {
 
   // The tensor of that name with exactly this shape, marked as used; NotFound or CorruptData.
   Result<const TensorInfo*> Take(const std::string& name, const std::vector<uint64_t>& shape);
+  // What a matrix is for: those that are multiplied by quantised activations lie in panels where
+  // their type has them.
+  enum class Use : uint8_t { kInt8Product, kOther };
   // A matrix [rows, cols] that begins at row first_row of a tensor of the given shape.
-  Status TakeMatrix(const std::string& name, int64_t rows, int64_t cols, MatrixView& out);
+  Status TakeMatrix(const std::string& name, int64_t rows, int64_t cols, MatrixView& out,
+                    Use use = Use::kInt8Product);
   Status AddMatrix(const TensorInfo& tensor, uint64_t first_row, int64_t rows, int64_t cols,
-                   MatrixView& out);
+                   MatrixView& out, Use use = Use::kInt8Product);
+  // The layout of such a matrix, with row_bytes of the view and the bytes it takes.
+  MatrixView MakeView(DType dtype, int64_t rows, int64_t cols, Use use) const;
   // A matrix whose elements stand elsewhere: see Transform::kGather. `first` counts elements.
   Status AddGathered(const TensorInfo& tensor, uint64_t first, uint64_t n_source, int64_t rows,
                      int64_t cols, uint64_t row_step, uint64_t column_step, MatrixView& out);
@@ -91,11 +102,16 @@ class WeightLoader {
   void Push(Request request);
   // Whether `next` continues a copy, in its file and in memory.
   static bool Follows(const Request& first, const Request& next);
+  // How much of a request a task may take at a time, in bytes of the destination.
+  static uint64_t Unit(const Request& request);
   Status Run(const Request& request, uint64_t begin, uint64_t end, uint8_t* arena) const;
+  Status RunPack(const Request& request, uint64_t begin, uint64_t end, uint8_t* out) const;
+  Status RunMxfp4(const Request& request, uint8_t* out) const;
   Status RunWithinMemory(const Request& request, uint64_t begin, uint64_t end,
                          uint8_t* arena) const;
 
   const ConfigReader& reader_;
+  const bool packs_;
   bool attention_bias_ = false;
   std::vector<Request> requests_;
   std::unordered_set<const TensorInfo*> used_;

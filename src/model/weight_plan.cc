@@ -33,8 +33,10 @@ Status WeightLoader::Plan(const ModelConfig& config, ModelWeights& weights) {
 }
 
 Status WeightLoader::PlanModel(const ModelConfig& config, ModelWeights& weights) {
+  // The embedding is looked up, and multiplied only where it is the head too.
   COLIBRI_RETURN_IF_ERROR(TakeMatrix(reader_.NameOf(Role::kEmbedding, 0), config.vocab_size,
-                                     config.hidden, weights.embedding));
+                                     config.hidden, weights.embedding,
+                                     config.tied_embeddings ? Use::kInt8Product : Use::kOther));
   COLIBRI_RETURN_IF_ERROR(TakeNorm(reader_.NameOf(Role::kFinalNorm, 0), config.hidden, config.norm,
                                    weights.final_norm));
   const std::string head = reader_.NameOf(Role::kHead, 0);
@@ -113,10 +115,10 @@ Status WeightLoader::PlanLatentAttention(const ModelConfig& config, int32_t laye
                                                          {heads, static_cast<uint64_t>(value),
                                                           static_cast<uint64_t>(lora)}));
     for (uint64_t h = 0; h < heads; ++h) {
-      COLIBRI_RETURN_IF_ERROR(
-          AddMatrix(*k_b, h * static_cast<uint64_t>(lora), lora, nope, weights.k_b[h].matrix));
-      COLIBRI_RETURN_IF_ERROR(
-          AddMatrix(*v_b, h * static_cast<uint64_t>(value), value, lora, weights.v_b[h].matrix));
+      COLIBRI_RETURN_IF_ERROR(AddMatrix(*k_b, h * static_cast<uint64_t>(lora), lora, nope,
+                                        weights.k_b[h].matrix, Use::kOther));
+      COLIBRI_RETURN_IF_ERROR(AddMatrix(*v_b, h * static_cast<uint64_t>(value), value, lora,
+                                        weights.v_b[h].matrix, Use::kOther));
     }
     return Status();
   }
@@ -131,7 +133,7 @@ Status WeightLoader::PlanLatentAttention(const ModelConfig& config, int32_t laye
                                         static_cast<uint64_t>(nope) * columns, lora, nope, 1,
                                         columns, weights.k_b[h].matrix));
     COLIBRI_RETURN_IF_ERROR(AddMatrix(*kv_b, first_row + static_cast<uint64_t>(nope), value, lora,
-                                      weights.v_b[h].matrix));
+                                      weights.v_b[h].matrix, Use::kOther));
   }
   return Status();
 }
@@ -153,7 +155,7 @@ Status WeightLoader::PlanMoe(const ModelConfig& config, int32_t layer, MoeWeight
   const FfnPlan& plan = config.layers[static_cast<size_t>(layer)].ffn;
   const int64_t n = plan.router.n_experts;
   const std::string router_name = reader_.NameOf(Role::kRouter, layer);
-  COLIBRI_RETURN_IF_ERROR(TakeMatrix(router_name, n, config.hidden, weights.router));
+  COLIBRI_RETURN_IF_ERROR(TakeMatrix(router_name, n, config.hidden, weights.router, Use::kOther));
   COLIBRI_RETURN_IF_ERROR(TakeBias(router_name, n, false, weights.router_bias));
   if (reader_.spec().router.selection_bias) {
     const std::string name = reader_.NameOf(Role::kSelectionBias, layer);
@@ -183,9 +185,9 @@ Status WeightLoader::PlanMoe(const ModelConfig& config, int32_t layer, MoeWeight
   if (tensor != nullptr && tensor->shape.size() == 1) {
     COLIBRI_ASSIGN_OR_RETURN(const TensorInfo* vector,
                              Take(gate, {static_cast<uint64_t>(config.hidden)}));
-    return AddMatrix(*vector, 0, 1, config.hidden, weights.shared_gate);
+    return AddMatrix(*vector, 0, 1, config.hidden, weights.shared_gate, Use::kOther);
   }
-  return TakeMatrix(gate, 1, config.hidden, weights.shared_gate);
+  return TakeMatrix(gate, 1, config.hidden, weights.shared_gate, Use::kOther);
 }
 
 Status WeightLoader::PlanExperts(const ModelConfig& config, int32_t layer, MoeWeights& weights) {
@@ -310,8 +312,8 @@ Status WeightLoader::PlanMxfp4Experts(const ModelConfig& config, int32_t layer,
       return CorruptData(StrCat("tensor ", blocks->name, ": mxfp4 blocks and scales must be u8"));
     for (uint64_t e = 0; e < n; ++e) {
       MatrixView& view = weights.experts[e].*matrix;
-      view = {DType::kMXFP4, static_cast<int32_t>(rows), static_cast<int32_t>(cols),
-              *DTypeBytes(DType::kMXFP4, cols), nullptr};
+      view = MakeView(DType::kMXFP4, static_cast<int64_t>(rows), static_cast<int64_t>(cols),
+                      Use::kInt8Product);
       Request request;
       request.source = blocks;
       request.source_offset = (e * rows_of + first) * (cols / kBlock) * kBlockBytes;
@@ -323,7 +325,8 @@ Status WeightLoader::PlanMxfp4Experts(const ModelConfig& config, int32_t layer,
       request.cols = cols;
       request.row_step = step;
       request.dtype = DType::kMXFP4;
-      request.bytes = rows * view.row_bytes;
+      request.layout = view.layout;
+      request.bytes = view.bytes();
       request.slot = &view.data;
       Push(request);
     }

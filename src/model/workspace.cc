@@ -12,7 +12,6 @@ constexpr uint64_t kLine = 64;
 // Scores of a tile of queries: as many queries at once as fit this, and always one key-value head's
 // queries of one token.
 constexpr uint64_t kScoreFloats = 256 * 1024;
-constexpr uint64_t kUpFloats = 64 * kPanelRows;
 
 uint64_t AlignUp(uint64_t n) {
   return (n + kLine - 1) / kLine * kLine;
@@ -39,12 +38,18 @@ uint64_t RoundFloats(uint64_t n) {
   return (n + 15) / 16 * 16;
 }
 
+uint64_t GroupsOf(uint64_t n) {
+  return (n + kGroupColumns - 1) / kGroupColumns;
+}
+
 uint64_t Carve(const ModelConfig& config, uint64_t n_threads, uint8_t* base, Workspace& w) {
   const auto n = static_cast<uint64_t>(w.max_tokens), hidden = static_cast<uint64_t>(config.hidden);
   const BufferSizes& s = w.sizes;
   Carver carver(base);
   w.residual = carver.Take<float>(n * hidden);
   w.normed = carver.Take<float>(n * hidden);
+  w.normed_groups = carver.Take<ActivationGroup>(n * GroupsOf(hidden));
+  w.mixer_groups = carver.Take<ActivationGroup>(n * s.mixer_groups);
   w.q = carver.Take<float>(n * s.q);
   w.kv = carver.Take<float>(n * s.kv);
   w.q_latent = carver.Take<float>(n * s.q_latent);
@@ -53,9 +58,10 @@ uint64_t Carve(const ModelConfig& config, uint64_t n_threads, uint8_t* base, Wor
   w.latent_out = carver.Take<float>(n * s.latent_out);
   w.block_out = carver.Take<float>(n * hidden);
   w.router_logits = carver.Take<float>(n * s.experts);
-  w.gated = carver.Take<float>(n * (s.slots + 1) * s.gated);
-  w.expert_out = carver.Take<float>(n * (s.slots + 1) * hidden);
-  w.shared_scale = carver.Take<float>(n);
+  w.gated.stride = RoundFloats(s.gated);
+  w.gated.rows = carver.Take<float>(n * (s.slots + 1) * w.gated.stride);
+  w.shared_weight = carver.Take<float>(n);
+  w.slot_weight = carver.Take<float>(n * s.slots);
   w.weight = carver.Take<float>(n * s.slots);
   w.expert = carver.Take<int32_t>(n * s.slots);
   w.position = carver.Take<int32_t>(n);
@@ -64,10 +70,9 @@ uint64_t Carve(const ModelConfig& config, uint64_t n_threads, uint8_t* base, Wor
   uint64_t pairs = 0;
   for (const RopeSpec& rope : config.ropes) pairs += static_cast<uint64_t>(rope.n_rotary);
   w.cos_sin = carver.Take<float>(n * pairs);
-  w.matmul.stride = MatMulScratchFloats(static_cast<int32_t>(s.matmul_k));
-  w.matmul.data = carver.Take<float>(n_threads * w.matmul.stride);
-  w.up.stride = kUpFloats;
-  w.up.data = carver.Take<float>(n_threads * w.up.stride);
+  w.products.matmul_stride = RoundFloats(MatMulScratchFloats(static_cast<int32_t>(s.matmul_k)));
+  w.products.matmul = carver.Take<float>(n_threads * w.products.matmul_stride);
+  w.products.tiles = carver.Take<float>(n_threads * 3 * kTileFloats);
   w.score_floats = RoundFloats(
       std::max(kScoreFloats, s.query_group * static_cast<uint64_t>(w.max_context + kPageTokens)));
   w.scores.stride = w.score_floats;
@@ -108,6 +113,7 @@ BufferSizes MeasureBuffers(const ModelConfig& config) {
     grow(s.slots, f.router.n_selected);
   }
   grow(s.matmul_k, static_cast<int64_t>(s.gated));
+  s.mixer_groups = GroupsOf(std::max(s.attention, s.q_latent));
   return s;
 }
 

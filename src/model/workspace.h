@@ -17,9 +17,17 @@ struct BufferSizes {
   uint64_t q = 0, kv = 0, q_latent = 0, q_absorbed = 0, attention = 0, latent_out = 0;
   uint64_t experts = 0, slots = 0, gated = 0;  // gated: the widest intermediate
   uint64_t matmul_k = 0;                       // longest row of a matrix
+  uint64_t mixer_groups = 0;                   // of 32 activations: a mixer's longest such row
   uint64_t query_group = 0;                    // query heads that share a key-value head
 };
 BufferSizes MeasureBuffers(const ModelConfig& config);
+
+// One thread's floats, `stride` apart.
+struct ScratchPieces {
+  float* data = nullptr;
+  size_t stride = 0;
+  float* of(int thread) const { return data + static_cast<size_t>(thread) * stride; }
+};
 
 // All of it lies in one arena. Rows of a buffer are its widest layer's; a layer uses as much of
 // them as it needs.
@@ -29,9 +37,12 @@ struct Workspace {
   int32_t max_context = 0;
   BufferSizes sizes;
 
-  float* residual = nullptr;  // [max_tokens, hidden]
-  float* normed = nullptr;    // [max_tokens, hidden]
-  float* q = nullptr;         // [max_tokens, sizes.q]
+  float* residual = nullptr;                 // [max_tokens, hidden]
+  float* normed = nullptr;                   // [max_tokens, hidden]
+  ActivationGroup* normed_groups = nullptr;  // [max_tokens, hidden / 32] the same, quantised
+  ActivationGroup* mixer_groups = nullptr;  // [max_tokens, sizes.mixer_groups] what a mixer's later
+                                            // matrices read, quantised
+  float* q = nullptr;                       // [max_tokens, sizes.q]
   float* kv = nullptr;  // [max_tokens, sizes.kv]         keys, values behind them; or the latent
                         // and its rotary part
   float* q_latent = nullptr;    // [max_tokens, sizes.q_latent]   queries' low-rank form
@@ -40,9 +51,9 @@ struct Workspace {
   float* latent_out = nullptr;  // [max_tokens, sizes.latent_out] the same before v_b
   float* block_out = nullptr;  // [max_tokens, hidden]           what attention or feed-forward adds
   float* router_logits = nullptr;  // [max_tokens, sizes.experts]
-  float* gated = nullptr;          // [max_tokens * (slots + 1), sizes.gated]
-  float* expert_out = nullptr;     // [max_tokens * (slots + 1), hidden]
-  float* shared_scale = nullptr;   // [max_tokens]
+  GatedRows gated;                 // [max_tokens * (slots + 1)] rows between an expert's matrices
+  float* shared_weight = nullptr;  // [max_tokens]
+  float* slot_weight = nullptr;    // [max_tokens * slots] the routing weight of each slot
   float* weight = nullptr;         // [max_tokens, slots]
   int32_t* expert = nullptr;       // [max_tokens, slots]
   int32_t* position = nullptr;     // [max_tokens]
@@ -51,10 +62,9 @@ struct Workspace {
   float* cos_sin = nullptr;        // [n_ropes, max_tokens, 2 * pairs]
 
   // One piece a thread.
-  MatMulScratch matmul;
-  MatMulScratch up;      // [64 tokens, panel rows]
-  MatMulScratch scores;  // attention scores
-  MatMulScratch router;
+  ThreadScratch products;
+  ScratchPieces scores;  // attention scores
+  ScratchPieces router;
   uint64_t score_floats = 0;  // of one thread
 
   std::vector<ExpertGroup> groups;  // room for every expert and the shared one

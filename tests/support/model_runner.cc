@@ -15,7 +15,10 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::Open(const std::string& path, 
   COLIBRI_ASSIGN_OR_RETURN(runner->pool_, ThreadPool::Create(n_threads));
   runner->context_ = std::make_unique<ExecutionContext>(ExecutionContext{*runner->pool_, *kernels});
   COLIBRI_ASSIGN_OR_RETURN(const ModelFiles files, OpenModelFiles(path, Log()));
-  COLIBRI_ASSIGN_OR_RETURN(runner->model_, Model::Load(files, *runner->pool_, {}, Log()));
+  COLIBRI_ASSIGN_OR_RETURN(
+      runner->model_,
+      Model::Load(files, *runner->pool_, {.activations = ActivationType::kFloat32, .progress = {}},
+                  Log()));
   return runner;
 }
 

@@ -186,7 +186,8 @@ void Attend(ExecutionContext& context, const Batch& batch, const KvStorage& kv,
     tile.n_heads = std::min(tiling.heads, group - chunk);
     tile.first_token = static_cast<int32_t>(token_tile) * tiling.tokens;
     tile.n_tokens = std::min(tiling.tokens, slice.n_tokens - tile.first_token);
-    TileAttention(context.kernels, kv, page_floats, call, w.scores.of(thread), w.matmul.of(thread))
+    TileAttention(context.kernels, kv, page_floats, call, w.scores.of(thread),
+                  w.products.of(thread).matmul)
         .Run(tile);
   });
 }

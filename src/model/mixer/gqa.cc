@@ -44,13 +44,14 @@ void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w) {
   const size_t k_floats = call.layout.k_floats, v_floats = call.layout.v_floats,
                kv_floats = k_floats + v_floats;
 
+  const Activations normed = NormedRows(call, w);
   const std::array<LinearJob, 3> qkv = {{
-      {&weights.q, w.normed, hidden, nullptr, w.q, q_floats},    // [n_tokens, n_heads, head_dim]
-      {&weights.k, w.normed, hidden, nullptr, w.kv, kv_floats},  // [n_tokens, n_kv_heads, head_dim]
-      {&weights.v, w.normed, hidden, nullptr, w.kv + k_floats,
+      {&weights.q, normed, nullptr, w.q, q_floats},    // [n_tokens, n_heads, head_dim]
+      {&weights.k, normed, nullptr, w.kv, kv_floats},  // [n_tokens, n_kv_heads, head_dim]
+      {&weights.v, normed, nullptr, w.kv + k_floats,
        kv_floats},  // [n_tokens, n_kv_heads, v_head_dim]
   }};
-  ComputeLinear(context, qkv, n_tokens, w.matmul);
+  ComputeLinear(context, qkv, n_tokens, w.products);
 
   ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
     float* q = w.q + static_cast<size_t>(t) * q_floats;
@@ -80,11 +81,12 @@ void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w) {
   attention.layout = call.layout;
   Attend(context, call.batch, call.kv, call.page_floats, attention, w);
 
-  const std::array<LinearJob, 1> output = {
-      {{&weights.o, w.attention,
-        static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.v_head_dim), nullptr,
-        w.block_out, hidden}}};
-  ComputeLinear(context, output, n_tokens, w.matmul);
+  const size_t attention_floats =
+      static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.v_head_dim);
+  const Activations attended = QuantizeFor(context, weights.o.matrix, w.attention, attention_floats,
+                                           n_tokens, w.mixer_groups);
+  const std::array<LinearJob, 1> output = {{{&weights.o, attended, nullptr, w.block_out, hidden}}};
+  ComputeLinear(context, output, n_tokens, w.products);
 }
 
 }  // namespace colibri

@@ -34,6 +34,12 @@ inline const SequenceSlice& SliceOf(const MixerCall& call, const Workspace& w, i
   return call.batch.slices[static_cast<size_t>(w.slice[token])];
 }
 
+// The layer's input, in both forms.
+inline Activations NormedRows(const MixerCall& call, const Workspace& w) {
+  const auto hidden = static_cast<size_t>(call.hidden);
+  return {w.normed, hidden, w.normed_groups, hidden / kGroupColumns};
+}
+
 inline void RotateHead(const MixerCall& call, int32_t token, float* head) {
   if (call.n_pairs == 0) return;
   const float* cos =

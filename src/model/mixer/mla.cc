@@ -19,24 +19,25 @@ void ComputeQueries(ExecutionContext& context, const MixerCall& call, Workspace&
   const AttentionPlan& plan = call.plan;
   const AttentionWeights& weights = call.weights;
   const auto n_tokens = static_cast<int32_t>(call.batch.tokens.size());
-  const auto hidden = static_cast<size_t>(call.hidden),
-             q_floats = static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.head_dim);
+  const auto q_floats = static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.head_dim);
   const auto rank = static_cast<size_t>(plan.q_lora_rank);
-  const LinearJob latent = {&weights.kv_a, w.normed, hidden, nullptr, w.kv, call.layout.k_floats};
+  const Activations normed = NormedRows(call, w);
+  const LinearJob latent = {&weights.kv_a, normed, nullptr, w.kv, call.layout.k_floats};
   if (plan.q_lora_rank == 0) {
-    const std::array<LinearJob, 2> jobs = {
-        {{&weights.q, w.normed, hidden, nullptr, w.q, q_floats}, latent}};
-    return ComputeLinear(context, jobs, n_tokens, w.matmul);
+    const std::array<LinearJob, 2> jobs = {{{&weights.q, normed, nullptr, w.q, q_floats}, latent}};
+    return ComputeLinear(context, jobs, n_tokens, w.products);
   }
   const std::array<LinearJob, 2> low = {
-      {{&weights.q_a, w.normed, hidden, nullptr, w.q_latent, rank}, latent}};
-  ComputeLinear(context, low, n_tokens, w.matmul);
+      {{&weights.q_a, normed, nullptr, w.q_latent, rank}, latent}};
+  ComputeLinear(context, low, n_tokens, w.products);
   ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
     float* row = w.q_latent + static_cast<size_t>(t) * rank;
     context.kernels.rms_norm(row, weights.q_a_norm, kLatentNormEps, rank, row);
   });
-  const std::array<LinearJob, 1> high = {{{&weights.q, w.q_latent, rank, nullptr, w.q, q_floats}}};
-  ComputeLinear(context, high, n_tokens, w.matmul);
+  const Activations low_rows =
+      QuantizeFor(context, weights.q.matrix, w.q_latent, rank, n_tokens, w.mixer_groups);
+  const std::array<LinearJob, 1> high = {{{&weights.q, low_rows, nullptr, w.q, q_floats}}};
+  ComputeLinear(context, high, n_tokens, w.products);
 }
 
 }  // namespace
@@ -71,10 +72,13 @@ void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w) {
 
   w.jobs.clear();
   for (size_t h = 0; h < heads; ++h) {
-    w.jobs.push_back({&weights.k_b[h], w.q + h * head_dim, heads * head_dim, nullptr,
-                      w.q_absorbed + h * key, heads * key});
+    w.jobs.push_back({&weights.k_b[h],
+                      {w.q + h * head_dim, heads * head_dim},
+                      nullptr,
+                      w.q_absorbed + h * key,
+                      heads * key});
   }
-  ComputeLinear(context, w.jobs, n_tokens, w.matmul);
+  ComputeLinear(context, w.jobs, n_tokens, w.products);
 
   AttentionCall attention;
   attention.q = w.q_absorbed;    // [n_tokens, n_heads, kv_lora_rank + rope_dim]
@@ -90,14 +94,19 @@ void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w) {
 
   w.jobs.clear();
   for (size_t h = 0; h < heads; ++h) {
-    w.jobs.push_back({&weights.v_b[h], w.latent_out + h * lora, heads * lora, nullptr,
-                      w.attention + h * value, heads * value});
+    w.jobs.push_back({&weights.v_b[h],
+                      {w.latent_out + h * lora, heads * lora},
+                      nullptr,
+                      w.attention + h * value,
+                      heads * value});
   }
-  ComputeLinear(context, w.jobs, n_tokens, w.matmul);
+  ComputeLinear(context, w.jobs, n_tokens, w.products);
 
-  const std::array<LinearJob, 1> output = {{{&weights.o, w.attention, heads * value, nullptr,
-                                             w.block_out, static_cast<size_t>(call.hidden)}}};
-  ComputeLinear(context, output, n_tokens, w.matmul);
+  const Activations attended =
+      QuantizeFor(context, weights.o.matrix, w.attention, heads * value, n_tokens, w.mixer_groups);
+  const std::array<LinearJob, 1> output = {
+      {{&weights.o, attended, nullptr, w.block_out, static_cast<size_t>(call.hidden)}}};
+  ComputeLinear(context, output, n_tokens, w.products);
 }
 
 }  // namespace colibri

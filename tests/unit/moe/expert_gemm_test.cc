@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <cstring>
 #include <random>
 #include <vector>
 
 #include "kernels/select.h"
-#include "moe/combine.h"
 
 namespace colibri {
 namespace {
@@ -64,24 +64,39 @@ std::vector<double> Reference(const Expert& e, const float* x) {
 }
 
 struct Outcome {
-  std::vector<float> out;
+  std::vector<float> out;  // [n_tokens, kHidden]
+};
+
+// A buffer whose floats begin at a cache line.
+class Aligned {
+ public:
+  explicit Aligned(size_t n) : memory_(n + 16) {}
+  float* data() {
+    return reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(memory_.data()) + 63) / 64 * 64);
+  }
+
+ private:
+  std::vector<float> memory_;
 };
 
 Outcome Compute(ThreadPool& pool, const std::vector<ExpertGroup>& groups,
-                const std::vector<float>& x, size_t n_rows) {
+                const std::vector<float>& x, int32_t n_tokens, size_t n_rows) {
   const KernelTable& kernels = **SelectKernelsFromEnvironment();
   const auto threads = static_cast<size_t>(pool.n_threads());
-  const size_t stride = MatMulScratchFloats(kIntermediate), up_stride = 64 * kPanelRows;
-  std::vector<float> scratch(threads * stride + 16), up(threads * up_stride),
-      gated(n_rows * kIntermediate);
-  float* aligned =
-      reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
+  const size_t matmul_stride = (MatMulScratchFloats(kIntermediate) + 15) / 16 * 16;
+  constexpr size_t kGatedStride = (kIntermediate + 15) / 16 * 16;
+  Aligned matmul(threads * matmul_stride), tiles(threads * 3 * kTileFloats),
+      gated(n_rows * kGatedStride);
+  const ThreadScratch scratch = {matmul.data(), matmul_stride, tiles.data()};
+  Activations activations;
+  activations.rows = x.data();
+  activations.stride = kHidden;
   Outcome run;
-  run.out.resize(n_rows * kHidden);
-  ExpertGateUp(kernels, pool, groups, {GatedActivation::kSilu}, x.data(), kHidden, gated.data(),
-               kIntermediate, {aligned, stride}, {up.data(), up_stride});
-  ExpertDown(kernels, pool, groups, gated.data(), kIntermediate, run.out.data(), kHidden,
-             {aligned, stride});
+  run.out.assign(static_cast<size_t>(n_tokens) * kHidden, 7.0f);
+  ExpertGateUp(kernels, pool, groups, {GatedActivation::kSilu}, activations,
+               {gated.data(), kGatedStride}, scratch);
+  ExpertDown(kernels, pool, groups, {gated.data(), kGatedStride}, n_tokens, kHidden, run.out.data(),
+             kHidden, scratch);
   return run;
 }
 
@@ -97,37 +112,50 @@ TEST(ExpertGemm, GroupsAgreeWithDoublePrecisionAndEachTokenIsTheSameAlone) {
     (t % 3 == 0 ? rows_first : rows_second).push_back(t);
   const auto n_first = static_cast<int32_t>(rows_first.size()),
              n_second = static_cast<int32_t>(rows_second.size());
+  std::vector<float> weight_first(rows_first.size()), weight_second(rows_second.size()),
+      weight_shared(kTokens);
+  for (std::vector<float>* weights : {&weight_first, &weight_second, &weight_shared}) {
+    for (float& w : *weights) w = normal(random);
+  }
   const std::vector<ExpertGroup> groups = {
-      {&first.view, rows_first.data(), n_first, 0},
-      {&second.view, rows_second.data(), n_second, n_first},
-      {&shared.view, nullptr, static_cast<int32_t>(kTokens), n_first + n_second}};
+      {&first.view, rows_first.data(), n_first, 0, weight_first.data()},
+      {&second.view, rows_second.data(), n_second, n_first, weight_second.data()},
+      {&shared.view, nullptr, static_cast<int32_t>(kTokens), n_first + n_second,
+       weight_shared.data()}};
   auto two = ThreadPool::Create(2), one = ThreadPool::Create(1);
-  const Outcome all = Compute(**two, groups, x, 2 * kTokens);
-  const auto check = [&](const Expert& expert, int32_t token, size_t row) {
-    const std::vector<double> expected =
-        Reference(expert, &x[static_cast<size_t>(token) * kHidden]);
-    for (size_t i = 0; i < kHidden; ++i)
-      ASSERT_NEAR(all.out[row * kHidden + i], expected[i], 2e-4) << "token " << token;
-    const std::vector<ExpertGroup> alone = {{&expert.view, &token, 1, 0}};
-    const Outcome single = Compute(**one, alone, x, 1);
-    ASSERT_EQ(std::memcmp(single.out.data(), &all.out[row * kHidden], kHidden * sizeof(float)), 0)
+  const Outcome all = Compute(**two, groups, x, kTokens, 2 * kTokens);
+  const auto check = [&](const Expert& expert, int32_t token, const float* weight) {
+    const auto t = static_cast<size_t>(token);
+    const std::vector<double> routed = Reference(expert, &x[t * kHidden]),
+                              common = Reference(shared, &x[t * kHidden]);
+    for (size_t i = 0; i < kHidden; ++i) {
+      const double expected = static_cast<double>(*weight) * routed[i] +
+                              static_cast<double>(weight_shared[t]) * common[i];
+      ASSERT_NEAR(all.out[t * kHidden + i], expected, 5e-4) << "token " << token;
+    }
+    const std::vector<float> row(x.begin() + static_cast<std::ptrdiff_t>(t * kHidden),
+                                 x.begin() + static_cast<std::ptrdiff_t>((t + 1) * kHidden));
+    const int32_t zero = 0;
+    const std::vector<ExpertGroup> alone = {{&expert.view, &zero, 1, 0, weight},
+                                            {&shared.view, nullptr, 1, 1, &weight_shared[t]}};
+    const Outcome single = Compute(**one, alone, row, 1, 2);
+    ASSERT_EQ(std::memcmp(single.out.data(), &all.out[t * kHidden], kHidden * sizeof(float)), 0)
         << "token " << token;
   };
-  for (size_t i = 0; i < rows_first.size(); ++i) check(first, rows_first[i], i);
-  for (size_t i = 0; i < rows_second.size(); ++i)
-    check(second, rows_second[i], rows_first.size() + i);
-  for (size_t t = 0; t < kTokens; ++t) check(shared, static_cast<int32_t>(t), kTokens + t);
+  for (size_t i = 0; i < rows_first.size(); ++i) check(first, rows_first[i], &weight_first[i]);
+  for (size_t i = 0; i < rows_second.size(); ++i) check(second, rows_second[i], &weight_second[i]);
 }
 
-TEST(Combine, AddsTheChoicesInTheirOwnOrder) {
-  const KernelTable& kernels = **SelectKernelsFromEnvironment();
-  const std::vector<float> expert_out = {1, 2, 10, 20, 100, 200};  // three slots of two
-  const int32_t slots[] = {2, 0};
-  const float weights[] = {0.5f, 2.0f};
-  float out[2] = {7, 7};
-  Combine(kernels, slots, weights, 2, expert_out.data(), 2, 2, out);
-  EXPECT_FLOAT_EQ(out[0], 52.0f);
-  EXPECT_FLOAT_EQ(out[1], 104.0f);
+TEST(ExpertGemm, ADenseBlockIsOneGroupWithoutWeights) {
+  std::mt19937 random(12);
+  const Expert block(random);
+  std::vector<float> x(3 * kHidden, 0.25f);
+  auto pool = ThreadPool::Create(2);
+  const std::vector<ExpertGroup> groups = {{&block.view, nullptr, 3, 0, nullptr}};
+  const Outcome run = Compute(**pool, groups, x, 3, 3);
+  const std::vector<double> expected = Reference(block, x.data());
+  for (size_t i = 0; i < 3 * kHidden; ++i)
+    ASSERT_NEAR(run.out[i], expected[i % kHidden], 2e-4) << i;
 }
 
 }  // namespace
