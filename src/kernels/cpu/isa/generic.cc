@@ -1,6 +1,7 @@
 // The table that every machine can run.
 #include <math.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -18,6 +19,7 @@ namespace {
 #include "kernels/cpu/generic/math.inl.h"
 #include "kernels/cpu/generic/vector_ops.inl.h"
 #include "kernels/cpu/generic/matmul.inl.h"
+#include "kernels/cpu/generic/attention.inl.h"
 #include "kernels/cpu/generic/reference.inl.h"
 #include "kernels/cpu/generic/table.inl.h"
 // clang-format on
