@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/kv_panel.h"
 #include "tensor/dtype.h"
 #include "tensor/packed.h"
 
@@ -117,6 +118,19 @@ struct KernelTable {
 
   // y[i] += a * x[i], fused.
   void (*axpy)(float a, const float* x, size_t n, float* y) = nullptr;
+
+  // Attention with one chunk of a cache: see AttendArgs. One fused multiply-add a product, in order
+  // of the columns for a score, of the positions for a value.
+  using AttendFn = void (*)(const AttendArgs& args);
+  std::array<AttendFn, kNumKvTypes> attend{};
+  // Writes a position's row of dim elements into a panel of keys or of values, 0 <= position < 32,
+  // each value rounded to the nearest that the type has. One that is not finite, or too large for
+  // the type, is read as one that is not finite.
+  using StorePanelFn = void (*)(const float* row, int32_t dim, int32_t position, uint8_t* panel);
+  std::array<StorePanelFn, kNumKvTypes> store_keys{};
+  std::array<StorePanelFn, kNumKvTypes> store_values{};
+  // y[i] = a * x[i] + b * y[i]: merges the answers of two chunks.
+  void (*blend)(float a, const float* x, float b, size_t n, float* y) = nullptr;
 };
 
 }  // namespace colibri

@@ -31,6 +31,12 @@ KernelTable Inherit(const KernelTable& base, const KernelTable& newer) {
   take(out.max, newer.max);
   take(out.weighted_sum, newer.weighted_sum);
   take(out.axpy, newer.axpy);
+  for (size_t i = 0; i < kNumKvTypes; ++i) {
+    take(out.attend[i], newer.attend[i]);
+    take(out.store_keys[i], newer.store_keys[i]);
+    take(out.store_values[i], newer.store_values[i]);
+  }
+  take(out.blend, newer.blend);
   return out;
 }
 

@@ -9,12 +9,31 @@ int64_t Tasks(const LinearJob& job) {
   return (job.weights->matrix.rows + kTaskRows - 1) / kTaskRows;
 }
 
-void ComputeTask(const KernelTable& kernels, const LinearJob& job, int64_t task, int32_t n_tokens,
-                 const ProductScratch& scratch) {
+// Some rows of a job, and the way to the next ones.
+struct Task {
+  const LinearJob* job;
+  int64_t index;
+};
+Task FindTask(std::span<const LinearJob> jobs, int64_t index) {
+  size_t j = 0;
+  while (index >= Tasks(jobs[j])) index -= Tasks(jobs[j++]);
+  return {&jobs[j], index};
+}
+Task After(const Task& task) {
+  if (task.index + 1 < Tasks(*task.job)) return {task.job, task.index + 1};
+  return {task.job + 1, 0};
+}
+const uint8_t* StartOf(const Task& task) {
+  return PanelAt(task.job->weights->matrix, static_cast<int32_t>(task.index * kTaskRows));
+}
+
+void ComputeTask(const KernelTable& kernels, const Task& task, int32_t n_tokens,
+                 const uint8_t* next, const ProductScratch& scratch) {
+  const LinearJob& job = *task.job;
   const MatrixView& w = job.weights->matrix;
   ProductArgs args;
   args.w = &w;
-  args.first_row = static_cast<int32_t>(task * kTaskRows);
+  args.first_row = static_cast<int32_t>(task.index * kTaskRows);
   args.n_rows = std::min(kTaskRows, w.rows - args.first_row);
   args.x = job.x;
   args.x_rows = job.x_rows;
@@ -22,8 +41,7 @@ void ComputeTask(const KernelTable& kernels, const LinearJob& job, int64_t task,
   args.out = job.out + args.first_row;
   args.out_stride = job.out_stride;
   args.bias = job.weights->bias == nullptr ? nullptr : job.weights->bias + args.first_row;
-  const int32_t next = args.first_row + args.n_rows;
-  if (w.layout == Layout::kPanels && next < w.rows) args.next = w.row(next);
+  args.next = next;
   Multiply(kernels, args, scratch);
 }
 
@@ -33,12 +51,15 @@ void ComputeLinear(ExecutionContext& context, std::span<const LinearJob> jobs, i
                    const ThreadScratch& scratch) {
   int64_t n_tasks = 0;
   for (const LinearJob& job : jobs) n_tasks += Tasks(job);
-  context.pool.ParallelFor(n_tasks, [&](int64_t task, int thread) {
-    for (const LinearJob& job : jobs) {
-      const int64_t tasks = Tasks(job);
-      if (task < tasks)
-        return ComputeTask(context.kernels, job, task, n_tokens, scratch.of(thread));
-      task -= tasks;
+  const int64_t run = TasksOfARun(n_tasks, context.pool.n_threads());
+  context.pool.ParallelFor((n_tasks + run - 1) / run, [&](int64_t index, int thread) {
+    const int64_t end = std::min((index + 1) * run, n_tasks);
+    Task task = FindTask(jobs, index * run);
+    for (int64_t i = index * run; i < end; ++i) {
+      const Task next = After(task);
+      ComputeTask(context.kernels, task, n_tokens, i + 1 < end ? StartOf(next) : nullptr,
+                  scratch.of(thread));
+      task = next;
     }
   });
 }

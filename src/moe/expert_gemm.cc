@@ -11,33 +11,35 @@ int64_t Tasks(const ExpertGroup& group) {
   return (group.weights->gate.rows + kTaskRows - 1) / kTaskRows;
 }
 
-// Finds the group and the rows of a task in the one queue over all groups. Groups are few and tasks
-// long, so a walk is cheap.
+// Some rows of a group's gate and up.
 struct Task {
   const ExpertGroup* group;
   int32_t first_row;
-  int32_t n_rows;
+  int32_t n_rows() const { return std::min(kTaskRows, group->weights->gate.rows - first_row); }
 };
+
+// A task in the one queue over all groups, and the way from one to the next. Groups are few and
+// tasks long, so a walk is cheap.
 Task FindTask(std::span<const ExpertGroup> groups, int64_t task) {
   size_t g = 0;
   while (task >= Tasks(groups[g])) task -= Tasks(groups[g++]);
-  const auto first = static_cast<int32_t>(task * kTaskRows);
-  return {&groups[g], first, std::min(kTaskRows, groups[g].weights->gate.rows - first)};
+  return {&groups[g], static_cast<int32_t>(task * kTaskRows)};
 }
-
-// What a thread reads after rows [first_row, first_row + n_rows) of a matrix, as far as it can
-// know: the rows that follow.
-const uint8_t* Following(const MatrixView& w, int32_t first_row, int32_t n_rows) {
-  const int32_t next = first_row + n_rows;
-  return w.layout == Layout::kPanels && next < w.rows ? w.row(next) : nullptr;
+Task After(const Task& task) {
+  const int32_t next = task.first_row + kTaskRows;
+  if (next < task.group->weights->gate.rows) return {task.group, next};
+  return {task.group + 1, 0};
 }
 
 class GateUpTask {
  public:
   GateUpTask(const KernelTable& kernels, const Task& task, const GatedActivationArgs& activation,
-             const Activations& x, GatedRows gated, const ThreadScratch& scratch, int thread)
+             const Activations& x, GatedRows gated, const ThreadScratch& scratch, int thread,
+             const uint8_t* next)
       : kernels_(kernels),
         task_(task),
+        n_rows_(task.n_rows()),
+        next_(next),
         activation_(activation),
         x_(x),
         gated_(gated),
@@ -54,17 +56,17 @@ class GateUpTask {
     const FfnWeights& w = *task_.group->weights;
     float* const gate = scratch_.tile(thread_, 1);  // [kTileRowsOfTokens, kTaskRows]
     float* const up = scratch_.tile(thread_, 2);
-    Product(w.gate, w.gate_bias, first, n_tokens, gate, nullptr);
-    Product(w.up, w.up_bias, first, n_tokens, up,
-            Following(w.gate, task_.first_row, task_.n_rows));
-    const auto n = static_cast<size_t>(task_.n_rows);
+    const bool is_last = first + n_tokens == task_.group->n_tokens;
+    Product(w.gate, w.gate_bias, first, n_tokens, gate, PanelAt(w.up, task_.first_row));
+    Product(w.up, w.up_bias, first, n_tokens, up, is_last ? next_ : nullptr);
+    const auto n = static_cast<size_t>(n_rows_);
     for (int32_t t = 0; t < n_tokens; ++t) {
       float* const row = gate + static_cast<size_t>(t) * kTaskRows;
       const int64_t gated_row = static_cast<int64_t>(task_.group->first_row) + first + t;
       if (w.down.layout == Layout::kPanels) {
         kernels_.gated_activation(activation_, row, up + static_cast<size_t>(t) * kTaskRows, n,
                                   row);
-        kernels_.quantize_row(row, task_.n_rows,
+        kernels_.quantize_row(row, n_rows_,
                               gated_.groups_of(gated_row) + task_.first_row / kGroupColumns);
       } else {
         kernels_.gated_activation(activation_, row, up + static_cast<size_t>(t) * kTaskRows, n,
@@ -78,7 +80,7 @@ class GateUpTask {
     ProductArgs args;
     args.w = &w;
     args.first_row = task_.first_row;
-    args.n_rows = task_.n_rows;
+    args.n_rows = n_rows_;
     const int32_t* const rows = task_.group->token_rows;
     args.x = rows == nullptr ? x_.From(first) : x_;
     args.x_rows = rows == nullptr ? nullptr : rows + first;
@@ -86,12 +88,14 @@ class GateUpTask {
     args.out = out;
     args.out_stride = kTaskRows;
     args.bias = bias == nullptr ? nullptr : bias + task_.first_row;
-    args.next = first == 0 ? next : nullptr;
+    args.next = next;
     Multiply(kernels_, args, scratch_.of(thread_));
   }
 
   const KernelTable& kernels_;
   const Task task_;
+  const int32_t n_rows_;
+  const uint8_t* const next_;  // what this thread reads afterwards
   const GatedActivationArgs& activation_;
   const Activations& x_;
   const GatedRows gated_;
@@ -106,8 +110,17 @@ void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const 
                   const ThreadScratch& scratch) {
   int64_t n_tasks = 0;
   for (const ExpertGroup& group : groups) n_tasks += Tasks(group);
-  pool.ParallelFor(n_tasks, [&](int64_t index, int thread) {
-    GateUpTask(kernels, FindTask(groups, index), activation, x, gated, scratch, thread).Run();
+  const int64_t run = TasksOfARun(n_tasks, pool.n_threads());
+  pool.ParallelFor((n_tasks + run - 1) / run, [&](int64_t index, int thread) {
+    const int64_t end = std::min((index + 1) * run, n_tasks);
+    Task task = FindTask(groups, index * run);
+    for (int64_t i = index * run; i < end; ++i) {
+      const Task next = After(task);
+      const uint8_t* const reads_next =
+          i + 1 < end ? PanelAt(next.group->weights->gate, next.first_row) : nullptr;
+      GateUpTask(kernels, task, activation, x, gated, scratch, thread, reads_next).Run();
+      task = next;
+    }
   });
 }
 
@@ -115,8 +128,7 @@ void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const Ex
                 GatedRows gated, int32_t n_tokens, int32_t hidden, float* out, size_t out_stride,
                 const ThreadScratch& scratch) {
   // Every group has some rows of each task: fewer rows where there are too few tasks for all.
-  const int32_t task_rows =
-      hidden / kTaskRows < 4 * pool.n_threads() ? kPanelRows : kTaskRows;
+  const int32_t task_rows = hidden / kTaskRows < 4 * pool.n_threads() ? kPanelRows : kTaskRows;
   const int64_t n_tasks = (hidden + task_rows - 1) / task_rows;
   const bool adds = groups[0].out_weight != nullptr;
   COLIBRI_CHECK(adds || groups.size() == 1);
@@ -141,9 +153,7 @@ void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const Ex
       args.out_rows = group.token_rows;
       args.bias = bias == nullptr ? nullptr : bias + first_row;
       args.out_weight = group.out_weight;
-      if (g + 1 < groups.size() && groups[g + 1].weights->down.layout == Layout::kPanels) {
-        args.next = groups[g + 1].weights->down.row(first_row);
-      }
+      if (g + 1 < groups.size()) args.next = PanelAt(groups[g + 1].weights->down, first_row);
       Multiply(kernels, args, scratch.of(thread));
     }
   });

@@ -18,8 +18,8 @@ struct ExpertGroup {
   const int32_t* token_rows = nullptr;  // [n_tokens] rows of the input and of the block's output;
                                         // null: rows 0, 1, ...
   int32_t n_tokens = 0;
-  int32_t first_row = 0;               // where its rows begin in the buffer between the two steps
-  const float* out_weight = nullptr;   // [n_tokens] what its answers are multiplied by
+  int32_t first_row = 0;              // where its rows begin in the buffer between the two steps
+  const float* out_weight = nullptr;  // [n_tokens] what its answers are multiplied by
 };
 
 // The scratch memory of all threads, each one's piece apart by the strides.

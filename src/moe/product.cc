@@ -38,8 +38,7 @@ void MultiplyRows(const KernelTable& kernels, const ProductArgs& args, int32_t f
   matmul.x_stride = args.x.stride;
   matmul.x_rows = args.x_rows == nullptr ? nullptr : args.x_rows + first;
   matmul.n_tokens = n_tokens;
-  matmul.out =
-      direct ? args.out + static_cast<size_t>(first) * args.out_stride : scratch.tile;
+  matmul.out = direct ? args.out + static_cast<size_t>(first) * args.out_stride : scratch.tile;
   matmul.out_stride = direct ? args.out_stride : static_cast<size_t>(kTaskRows);
   matmul.scratch = scratch.matmul;
   kernels.matmul[static_cast<size_t>(args.w->dtype)](matmul);

@@ -26,6 +26,20 @@ struct Activations {
 
 // Rows of a matrix that one task computes: two panels.
 inline constexpr int32_t kTaskRows = 64;
+// How many of n_tasks one thread takes at a time: neighbours, so that a thread reads on where it is
+// and knows what it will read next, but several turns for each thread, so that none waits long for
+// the last.
+inline int64_t TasksOfARun(int64_t n_tasks, int n_threads) {
+  constexpr int64_t kTurns = 6, kMostTasks = 16;
+  const int64_t share = n_tasks / (kTurns * n_threads);
+  return share < 1 ? 1 : share > kMostTasks ? kMostTasks : share;
+}
+
+// Where a thread begins to read rows of w, or null where it can't be asked for early.
+inline const uint8_t* PanelAt(const MatrixView& w, int32_t row) {
+  return w.layout == Layout::kPanels ? w.row(row) : nullptr;
+}
+
 // Tokens that a thread's tile holds.
 inline constexpr int32_t kTileRowsOfTokens = 64;
 inline constexpr size_t kTileFloats = static_cast<size_t>(kTileRowsOfTokens) * kTaskRows;

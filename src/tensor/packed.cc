@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "base/check.h"
 #include "tensor/dequantize_blocks.h"
@@ -169,8 +170,9 @@ void ReadNvfp4(const uint8_t* block, int g, RowGroup& out) {
 }
 
 // Group g of a stored block.
-void ReadGroup(DType dtype, const uint8_t* block, int g, RowGroup& out) {
-  switch (dtype) {
+template <DType kType>
+void ReadGroup(const uint8_t* block, int g, RowGroup& out) {
+  switch (kType) {
     case DType::kQ4_0:
     case DType::kIQ4_NL:
       std::memcpy(out.scale, block, 2);
@@ -219,12 +221,13 @@ void ReadGroup(DType dtype, const uint8_t* block, int g, RowGroup& out) {
 }
 
 // The binary16 numbers of a stored block that become the panel's header.
-void ReadHeader(DType dtype, const uint8_t* block, uint16_t header[2]) {
+template <DType kType>
+void ReadHeader(const uint8_t* block, uint16_t (&header)[2]) {
   const auto set = [&](int first, int second) {
     header[0] = Load16(block + first);
     header[1] = second < 0 ? uint16_t{0} : Load16(block + second);
   };
-  switch (dtype) {
+  switch (kType) {
     case DType::kQ2_K:
       return set(80, 82);
     case DType::kQ3_K:
@@ -255,7 +258,9 @@ size_t WordOffset(int n_words, int word, int row) {
   return static_cast<size_t>(row / 16 * n_words + word) * 64 + static_cast<size_t>(row % 16) * 4;
 }
 
-void WriteGroup(const PanelFormat& f, const RowGroup& in, int row, uint8_t* group) {
+template <DType kType>
+void WriteGroup(const RowGroup& in, int row, uint8_t* group) {
+  constexpr PanelFormat f = Format(kType);
   if (f.has_bytes) {
     for (int q = 0; q < 8; ++q) StoreWord(group + WordOffset(8, q, row), LoadWord(in.code + 4 * q));
   }
@@ -285,7 +290,7 @@ void WriteGroup(const PanelFormat& f, const RowGroup& in, int row, uint8_t* grou
 }
 
 // Scales that are bytes stand part by part; binary16 ones are wholes of two bytes.
-bool HasHalfScales(const PanelFormat& f, DType dtype) {
+constexpr bool HasHalfScales(const PanelFormat& f, DType dtype) {
   return f.n_header == 0 && dtype != DType::kMXFP4 && dtype != DType::kNVFP4;
 }
 size_t ScaleOffset(const PanelFormat& f, bool halves, int byte, int row) {
@@ -294,7 +299,9 @@ size_t ScaleOffset(const PanelFormat& f, bool halves, int byte, int row) {
   return static_cast<size_t>(f.scale_offset()) + at;
 }
 
-uint8_t ReadCode(const PanelFormat& f, const uint8_t* group, int row, int column) {
+template <DType kType>
+uint8_t ReadCode(const uint8_t* group, int row, int column) {
+  constexpr PanelFormat f = Format(kType);
   const int q = column / 4, i = column % 4;
   const auto byte = [&](int offset, int n_words, int word) {
     return group[static_cast<size_t>(offset) + WordOffset(n_words, word, row) +
@@ -308,34 +315,15 @@ uint8_t ReadCode(const PanelFormat& f, const uint8_t* group, int row, int column
   return static_cast<uint8_t>(code);
 }
 
-}  // namespace
-
-const PanelFormat* FindPanelFormat(DType dtype) {
-  static constexpr auto kFormats = [] {
-    std::array<PanelFormat, kNumDTypes> out{};
-    for (size_t i = 0; i < kNumDTypes; ++i) out[i] = Format(static_cast<DType>(i));
-    return out;
-  }();
-  const PanelFormat& format = kFormats[static_cast<size_t>(dtype)];
-  return format.block_columns == 0 ? nullptr : &format;
-}
-
-size_t PanelRowBytes(const PanelFormat& format, int32_t cols) {
-  COLIBRI_CHECK(cols % format.block_columns == 0);
-  return static_cast<size_t>(cols / format.block_columns) *
-         static_cast<size_t>(format.block_bytes() / kPanelRows);
-}
-
-void PackPanel(DType dtype, const uint8_t* rows, size_t row_bytes, int32_t n_rows, int32_t cols,
-               uint8_t* panel) {
-  const PanelFormat* const format = FindPanelFormat(dtype);
-  COLIBRI_CHECK(format != nullptr && n_rows <= kPanelRows && cols % format->block_columns == 0);
-  const PanelFormat& f = *format;
-  const auto stored_bytes = static_cast<size_t>(GetDTypeInfo(dtype).block_bytes);
-  const auto header_bytes = static_cast<size_t>(f.header_bytes()),
-             group_bytes = static_cast<size_t>(f.group_bytes());
-  const bool halves = HasHalfScales(f, dtype);
-  const int n_groups = f.block_columns / kGroupColumns;
+// The functions below are made for each type: with a type's shifts and offsets known, packing keeps
+// up with a disk.
+template <DType kType>
+void PackPanelOf(const uint8_t* rows, size_t row_bytes, int32_t n_rows, int32_t cols,
+                 uint8_t* panel) {
+  constexpr PanelFormat f = Format(kType);
+  constexpr bool kHalves = HasHalfScales(f, kType);
+  constexpr int kGroups = f.block_columns / kGroupColumns;
+  const auto stored_bytes = static_cast<size_t>(GetDTypeInfo(kType).block_bytes);
   uint8_t* block = panel;
   for (int32_t b = 0; b < cols / f.block_columns; ++b, block += f.block_bytes()) {
     if (n_rows < kPanelRows) std::memset(block, 0, static_cast<size_t>(f.block_bytes()));
@@ -343,27 +331,27 @@ void PackPanel(DType dtype, const uint8_t* rows, size_t row_bytes, int32_t n_row
       const uint8_t* const stored =
           rows + static_cast<size_t>(r) * row_bytes + static_cast<size_t>(b) * stored_bytes;
       uint16_t header[2];
-      ReadHeader(dtype, stored, header);
+      ReadHeader<kType>(stored, header);
       for (int h = 0; h < f.n_header; ++h)
         std::memcpy(block + (h * kPanelRows + r) * 2, &header[h], 2);
-      for (int g = 0; g < n_groups; ++g) {
+      uint8_t* group_out = block + f.header_bytes();
+      for (int g = 0; g < kGroups; ++g, group_out += f.group_bytes()) {
         RowGroup group;
-        ReadGroup(dtype, stored, g, group);
-        uint8_t* const out = block + header_bytes + static_cast<size_t>(g) * group_bytes;
-        WriteGroup(f, group, r, out);
-        for (int s = 0; s < f.scale_bytes; ++s) out[ScaleOffset(f, halves, s, r)] = group.scale[s];
+        ReadGroup<kType>(stored, g, group);
+        WriteGroup<kType>(group, r, group_out);
+        for (int s = 0; s < f.scale_bytes; ++s)
+          group_out[ScaleOffset(f, kHalves, s, r)] = group.scale[s];
       }
     }
   }
 }
 
-void UnpackPanelRow(DType dtype, const uint8_t* panel, int32_t row, int32_t cols, float* out) {
-  const PanelFormat* const format = FindPanelFormat(dtype);
-  COLIBRI_CHECK(format != nullptr && row < kPanelRows);
-  const PanelFormat& f = *format;
+template <DType kType>
+void UnpackPanelRowOf(const uint8_t* panel, int32_t row, int32_t cols, float* out) {
+  constexpr PanelFormat f = Format(kType);
   const auto header_bytes = static_cast<size_t>(f.header_bytes()),
              group_bytes = static_cast<size_t>(f.group_bytes());
-  const bool halves = HasHalfScales(f, dtype);
+  const bool halves = HasHalfScales(f, kType);
   const uint8_t* block = panel;
   for (int32_t b = 0; b < cols / f.block_columns; ++b, block += f.block_bytes()) {
     float header[2] = {0, 0};
@@ -377,11 +365,11 @@ void UnpackPanelRow(DType dtype, const uint8_t* panel, int32_t row, int32_t cols
         return static_cast<float>(static_cast<int8_t>(scale[part]));
       };
       for (int c = 0; c < kGroupColumns; ++c) {
-        const int q = ReadCode(f, group, row, c), part = c / 16;
+        const int q = ReadCode<kType>(group, row, c), part = c / 16;
         const auto value = [&](float factor, int zero) {
           return factor * static_cast<float>(q - zero);
         };
-        switch (dtype) {
+        switch (kType) {
           case DType::kQ4_0:
             out[c] = value(LoadHalf(scale), 8);
             break;
@@ -402,8 +390,8 @@ void UnpackPanelRow(DType dtype, const uint8_t* panel, int32_t row, int32_t cols
             out[c] = internal::HalvedE8M0(scale[0]) * static_cast<float>(internal::kFp4Doubled[q]);
             break;
           case DType::kNVFP4:
-            out[c] =
-                internal::HalvedUE4M3(scale[part] | 0x80) * static_cast<float>(internal::kFp4Doubled[q]);
+            out[c] = internal::HalvedUE4M3(scale[part] | 0x80) *
+                     static_cast<float>(internal::kFp4Doubled[q]);
             break;
           case DType::kQ2_K:
             out[c] = value(header[0] * static_cast<float>(scale[part] & 0xf), 0) -
@@ -429,6 +417,58 @@ void UnpackPanelRow(DType dtype, const uint8_t* panel, int32_t row, int32_t cols
       }
     }
   }
+}
+
+struct PanelFunctions {
+  void (*pack)(const uint8_t* rows, size_t row_bytes, int32_t n_rows, int32_t cols,
+               uint8_t* panel) = nullptr;
+  void (*unpack_row)(const uint8_t* panel, int32_t row, int32_t cols, float* out) = nullptr;
+};
+
+template <DType kType>
+constexpr PanelFunctions FunctionsOf() {
+  if constexpr (Format(kType).block_columns == 0) {
+    return {};
+  } else {
+    return {PackPanelOf<kType>, UnpackPanelRowOf<kType>};
+  }
+}
+
+template <size_t... kTypes>
+constexpr std::array<PanelFunctions, kNumDTypes> AllFunctions(std::index_sequence<kTypes...>) {
+  return {FunctionsOf<static_cast<DType>(kTypes)>()...};
+}
+constexpr std::array<PanelFunctions, kNumDTypes> kFunctions =
+    AllFunctions(std::make_index_sequence<kNumDTypes>());
+
+}  // namespace
+
+const PanelFormat* FindPanelFormat(DType dtype) {
+  static constexpr auto kFormats = [] {
+    std::array<PanelFormat, kNumDTypes> out{};
+    for (size_t i = 0; i < kNumDTypes; ++i) out[i] = Format(static_cast<DType>(i));
+    return out;
+  }();
+  const PanelFormat& format = kFormats[static_cast<size_t>(dtype)];
+  return format.block_columns == 0 ? nullptr : &format;
+}
+
+size_t PanelRowBytes(const PanelFormat& format, int32_t cols) {
+  COLIBRI_CHECK(cols % format.block_columns == 0);
+  return static_cast<size_t>(cols / format.block_columns) *
+         static_cast<size_t>(format.block_bytes() / kPanelRows);
+}
+
+void PackPanel(DType dtype, const uint8_t* rows, size_t row_bytes, int32_t n_rows, int32_t cols,
+               uint8_t* panel) {
+  const PanelFormat* const format = FindPanelFormat(dtype);
+  COLIBRI_CHECK(format != nullptr && n_rows <= kPanelRows && cols % format->block_columns == 0);
+  kFunctions[static_cast<size_t>(dtype)].pack(rows, row_bytes, n_rows, cols, panel);
+}
+
+void UnpackPanelRow(DType dtype, const uint8_t* panel, int32_t row, int32_t cols, float* out) {
+  COLIBRI_CHECK(FindPanelFormat(dtype) != nullptr && row < kPanelRows);
+  kFunctions[static_cast<size_t>(dtype)].unpack_row(panel, row, cols, out);
 }
 
 }  // namespace colibri

@@ -15,5 +15,9 @@ consteval KernelTable CommonEntries(const char* name) {
   table.max = MaxOf;
   table.weighted_sum = WeightedSum;
   table.axpy = Axpy;
+  table.attend = AttendEntries();
+  table.store_keys = StoreKeysEntries();
+  table.store_values = StoreValuesEntries();
+  table.blend = Blend;
   return table;
 }

@@ -2,6 +2,7 @@
 #include <immintrin.h>
 #include <math.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -26,6 +27,7 @@ namespace {
 #include "kernels/cpu/generic/matmul.inl.h"
 #include "kernels/cpu/generic/panel_formats.inl.h"
 #include "kernels/cpu/generic/panel_matmul.inl.h"
+#include "kernels/cpu/generic/attention.inl.h"
 #include "kernels/cpu/generic/reference.inl.h"
 #include "kernels/cpu/generic/blocks.inl.h"
 #include "kernels/cpu/generic/fused.inl.h"

@@ -1,6 +1,7 @@
 // The table that every machine can run.
 #include <math.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -23,6 +24,7 @@ namespace {
 #include "kernels/cpu/generic/matmul.inl.h"
 #include "kernels/cpu/generic/panel_formats.inl.h"
 #include "kernels/cpu/generic/panel_matmul.inl.h"
+#include "kernels/cpu/generic/attention.inl.h"
 #include "kernels/cpu/generic/reference.inl.h"
 #include "kernels/cpu/generic/table.inl.h"
 // clang-format on

@@ -106,22 +106,8 @@ inline float FloatOfBits(uint32_t bits) {
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }
-inline float HalfOf(const uint8_t* p) {
-  const uint32_t bits = static_cast<uint32_t>(p[0] | (p[1] << 8));
-  const uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu,
-                 mantissa = bits & 0x3ffu;
-  if (exponent == 0) {
-    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-    return sign != 0 ? -magnitude : magnitude;
-  }
-  const uint32_t wide = exponent == 0x1f ? 0xffu : exponent + 112;
-  return FloatOfBits(sign | (wide << 23) | (mantissa << 13));
-}
-inline Vec LoadF16(const uint8_t* p) {
-  return ReadLanes([p](int i) { return HalfOf(p + 2 * i); });
-}
 inline Vec LoadSignedBytes(const uint8_t* p) {
-  return ReadLanes([p](int i) { return static_cast<float>(static_cast<int8_t>(p[i])); });
+  return LoadInt8(p);
 }
 inline Vec LoadLowNibbles(const uint8_t* p) {
   return ReadLanes([p](int i) { return static_cast<float>(p[i] & 15); });
@@ -139,7 +125,7 @@ inline Vec LoadHalvedE8M0(const uint8_t* p) {
 inline Vec LoadHalvedUE4M3(const uint8_t* p) {
   return ReadLanes([p](int i) {
     const uint8_t half[2] = {static_cast<uint8_t>(p[i] << 7), static_cast<uint8_t>(p[i] >> 1)};
-    return HalfOf(half) * 128.0f;
+    return Half(half) * 128.0f;
   });
 }
 // Whole numbers of at most 127 as bytes.

@@ -5,6 +5,9 @@
 constexpr int kLanes = 8;
 constexpr int kTileRows = 4;
 constexpr int kTileTokens = 3;
+// A tile of attention: so many queries by so many vectors of positions or columns.
+constexpr int kAttendQueries = 6;
+constexpr int kAttendVectors = 2;
 
 using Vec = __m256;
 

@@ -4,6 +4,9 @@
 constexpr int kLanes = 16;
 constexpr int kTileRows = 8;
 constexpr int kTileTokens = 3;
+// A tile of attention: so many queries by so many vectors of positions or columns.
+constexpr int kAttendQueries = 12;
+constexpr int kAttendVectors = 2;
 
 using Vec = __m512;
 

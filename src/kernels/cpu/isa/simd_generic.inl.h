@@ -6,6 +6,9 @@ constexpr int kLanes = 8;
 // A tile's rows of weights by tokens: as many sums as the registers hold.
 constexpr int kTileRows = 2;
 constexpr int kTileTokens = 2;
+// A tile of attention: so many queries by so many vectors of positions or columns.
+constexpr int kAttendQueries = 4;
+constexpr int kAttendVectors = 1;
 
 typedef float Float4 __attribute__((vector_size(16)));
 typedef int32_t Int4 __attribute__((vector_size(16)));
@@ -122,4 +125,73 @@ inline float ReduceMax(Vec v) {
 // out[i] = the sum of the lanes of the vector at v + i * kLanes, each in the same order.
 inline void ReduceSum8(const float* v, float* out) {
   for (int i = 0; i < 8; ++i) out[i] = ReduceSum(Load(v + i * kLanes));
+}
+
+// A binary16 as float32, exactly.
+inline float Half(const uint8_t* p) {
+  uint16_t half;
+  std::memcpy(&half, p, sizeof(half));
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
+  uint32_t bits = static_cast<uint32_t>(half & 0x7fffu) << 13;
+  float out;
+  if (bits >= 0x7c00u << 13) {  // infinity and NaN
+    bits |= 0x7f800000u;
+    std::memcpy(&out, &bits, sizeof(out));
+  } else {
+    // The exponent's bias differs by 112; a product gets subnormal numbers right too.
+    std::memcpy(&out, &bits, sizeof(out));
+    out *= 0x1p112f;
+  }
+  std::memcpy(&bits, &out, sizeof(bits));
+  bits |= sign;
+  std::memcpy(&out, &bits, sizeof(out));
+  return out;
+}
+// The nearest binary16, ties to even; infinity beyond its range.
+inline uint16_t RoundToHalf(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, sizeof(bits));
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  bits &= 0x7fffffffu;
+  if (bits > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
+  if (bits >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);
+  if (bits < 0x38800000u) {
+    // Below the smallest normal number the steps are 2^-24: adding 1/2 leaves their count, rounded,
+    // in the low bits.
+    float magnitude;
+    std::memcpy(&magnitude, &bits, sizeof(magnitude));
+    magnitude += 0.5f;
+    std::memcpy(&bits, &magnitude, sizeof(bits));
+    return static_cast<uint16_t>(sign | (bits - 0x3f000000u));
+  }
+  bits += 0xfffu + ((bits >> 13) & 1u);
+  return static_cast<uint16_t>(sign | ((bits - 0x38000000u) >> 13));
+}
+
+// kLanes of a 16-bit type, and of signed bytes.
+inline Vec LoadF16(const uint8_t* p) {
+  float lanes[kLanes];
+  for (int i = 0; i < kLanes; ++i) lanes[i] = Half(p + i * 2);
+  return Load(lanes);
+}
+inline Vec LoadBF16(const uint8_t* p) {
+  uint32_t lanes[kLanes];
+  for (int i = 0; i < kLanes; ++i) {
+    uint16_t upper;
+    std::memcpy(&upper, p + i * 2, sizeof(upper));
+    lanes[i] = static_cast<uint32_t>(upper) << 16;
+  }
+  return Load(lanes);
+}
+inline Vec LoadInt8(const uint8_t* p) {
+  float lanes[kLanes];
+  for (int i = 0; i < kLanes; ++i) lanes[i] = static_cast<float>(static_cast<int8_t>(p[i]));
+  return Load(lanes);
+}
+
+// out[j][i] = in[i][j] for i, j < 8; rows are a stride apart.
+inline void Transpose8x8(const float* in, size_t in_stride, float* out, size_t out_stride) {
+  for (size_t i = 0; i < 8; ++i) {
+    for (size_t j = 0; j < 8; ++j) out[j * out_stride + i] = in[i * in_stride + j];
+  }
 }

@@ -59,6 +59,31 @@ inline float Half(const uint8_t* p) {
   std::memcpy(&bits, p, sizeof(bits));
   return _cvtsh_ss(bits);
 }
+// The nearest binary16, ties to even; infinity beyond its range.
+inline uint16_t RoundToHalf(float x) {
+  return static_cast<uint16_t>(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT));
+}
+
+// out[j][i] = in[i][j] for i, j < 8; rows are a stride apart.
+inline void Transpose8x8(const float* in, size_t in_stride, float* out, size_t out_stride) {
+  __m256 row[8], pair[8], quad[8];
+  for (size_t i = 0; i < 8; ++i) row[i] = _mm256_loadu_ps(in + i * in_stride);
+  for (int i = 0; i < 8; i += 2) {
+    pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
+    pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
+  }
+  for (int i = 0; i < 8; i += 4) {
+    quad[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
+    quad[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
+    quad[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
+    quad[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
+  }
+  for (size_t i = 0; i < 4; ++i) {
+    _mm256_storeu_ps(out + i * out_stride, _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20));
+    _mm256_storeu_ps(out + (i + 4) * out_stride,
+                     _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31));
+  }
+}
 
 // [i] the sum of the lanes of v[i], each as ((0+1)+(2+3)) + ((4+5)+(6+7)).
 inline __m256 SumLanes8(const __m256* v) {
