@@ -27,6 +27,8 @@ extern const Command kChatCommand;
 extern const Command kInspectCommand;
 extern const Command kTokenizeCommand;
 extern const Command kLogitsCommand;
+extern const Command kPerplexityCommand;
+extern const Command kKldCommand;
 extern const Command kBenchCommand;
 extern const Command kCompletionCommand;
 extern const Command kManCommand;

@@ -10,8 +10,8 @@ namespace colibri::cli {
 namespace {
 
 constexpr std::array kCommands = {
-    &kRunCommand,    &kChatCommand,  &kInspectCommand,    &kTokenizeCommand,
-    &kLogitsCommand, &kBenchCommand, &kCompletionCommand, &kManCommand,
+    &kRunCommand,        &kChatCommand, &kInspectCommand, &kTokenizeCommand,   &kLogitsCommand,
+    &kPerplexityCommand, &kKldCommand,  &kBenchCommand,   &kCompletionCommand, &kManCommand,
 };
 
 constexpr const char* kSummary = "Runs Mixture-of-Experts language models on this machine's CPUs.";

@@ -12,7 +12,7 @@ import unittest
 
 from support import NANO, PROGRAM, TIMEOUT_S, colibri
 
-COMMANDS = ["run", "chat", "inspect", "tokenize", "logits", "bench", "completion", "man"]
+COMMANDS = ["run", "chat", "inspect", "tokenize", "logits", "perplexity", "kld", "bench", "completion", "man"]
 
 
 class Help(unittest.TestCase):
