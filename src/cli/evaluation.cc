@@ -53,7 +53,7 @@ Result<EvaluationModel> OpenEvaluationModel(const std::string& path, const Engin
   model.options = EvaluationEngine(options, flags.windows.context, flags.max_batch_tokens);
   // Loading says again, with warnings, what there is to say about the files.
   COLIBRI_ASSIGN_OR_RETURN(const ModelFiles files, OpenModelFiles(path, Log()));
-  COLIBRI_ASSIGN_OR_RETURN(model.plan, PlanModel(files, Log()));
+  COLIBRI_ASSIGN_OR_RETURN(model.plan, PlanModel(files, Log(), options.activations));
   Result<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(files);
   if (!tokenizer.ok()) return std::move(tokenizer).status().WithContext(path);
   model.tokenizer = std::move(tokenizer).value();

@@ -89,6 +89,8 @@ Result<std::vector<EvaluationModel>> OpenModels(const Options& options) {
 ExitCode Run(Options& options, Console& console) {
   const EvaluationFlags& flags = options.evaluation;
   options.reference_engine.n_threads = options.engine.n_threads;
+  // The reference is what the file's own values give.
+  options.reference_engine.activations = ActivationType::kFloat32;
   Result<std::vector<EvaluationModel>> models = OpenModels(options);
   if (!models.ok()) return console.Fail(models.status());
   const EvaluationModel& model = models.value()[kModel];
@@ -120,6 +122,7 @@ CommandBody Add(CLI::App& app) {
       ->required();
   AddEvaluationFlags(app, options->evaluation);
   AddThreadsFlag(app, options->engine.n_threads);
+  AddActivationsFlag(app, options->engine.activations);
   return [options](Console& console) { return Run(*options, console); };
 }
 

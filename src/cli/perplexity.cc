@@ -61,6 +61,7 @@ CommandBody Add(CLI::App& app) {
       ->type_name("MODEL");
   AddEvaluationFlags(app, options->evaluation);
   AddThreadsFlag(app, options->engine.n_threads);
+  AddActivationsFlag(app, options->engine.activations);
   return [options](Console& console) { return Run(*options, console); };
 }
 

@@ -29,6 +29,9 @@ class Files(unittest.TestCase):
         self.text.write_text(TEXT, encoding="utf-8")
 
     def json(self, *arguments):
+        """The report in the arithmetic of `logits`, unless the arguments name another."""
+        if "--activations" not in arguments:
+            arguments += ("--activations", "f32")
         return json.loads(colibri(*arguments, "--text", self.text, "--context", CONTEXT, "--json", check=0).stdout)
 
     def ids(self):
@@ -92,10 +95,20 @@ class Perplexity(Files):
             self.assertEqual(expected, self.json("perplexity", *options)["perplexity"])
 
     def test_text_reports_the_same_and_comes_from_standard_input_too(self):
-        value = self.json("perplexity", "--chunks", 2)["perplexity"]["value"]
+        value = self.json("perplexity", "--chunks", 2, "--activations", "int8")["perplexity"]["value"]
         result = colibri("perplexity", "--text", "-", "--context", CONTEXT, "--chunks", 2, stdin=TEXT, check=0)
         self.assertRegex(result.stdout, rf"(?m)^perplexity +{value:.6f} \+/- ")
         self.assertEqual("", result.stderr)
+
+    def test_8_bit_activations_are_the_default_and_cost_little(self):
+        fast = json.loads(colibri("perplexity", "--text", self.text, "--context", CONTEXT, "--json", check=0).stdout)["perplexity"]["nll"]
+        exact = self.json("perplexity")["perplexity"]["nll"]
+        self.assertEqual(fast, self.json("perplexity", "--activations", "int8")["perplexity"]["nll"])
+        self.assertNotEqual(fast, exact)
+        self.assertAlmostEqual(fast, exact, delta=0.02 * exact)
+        divergence = self.json("kld", "--reference", NANO, "--activations", "int8")["kld"]["value"]
+        self.assertGreater(divergence, 0)
+        self.assertLess(divergence, 0.01)
 
     def test_what_cannot_be_measured_is_refused_by_name(self):
         for options, reason in (
