@@ -25,6 +25,7 @@ struct Options {
   bool stats = false;
   GenerationFlags generation;
   int32_t n_threads = 0;
+  KvType kv_type = kDefaultKvType;
   int32_t max_context = 0;
 };
 
@@ -215,6 +216,7 @@ ExitCode Run(const Options& options, Console& console) {
   if (!model.ok()) return console.Fail(model.status());
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
+  engine_options.kv_type = options.kv_type;
   engine_options.max_context = options.max_context;
   engine_options.max_sequences = 1;
   engine_options.check_chat_template = TemplateCheck(*model, /*raw=*/false);
@@ -253,6 +255,7 @@ CommandBody Add(CLI::App& app) {
   AddGenerationFlags(app, options->generation);
   AddContextFlag(app, options->max_context);
   AddThreadsFlag(app, options->n_threads);
+  AddKvTypeFlag(app, options->kv_type);
   app.add_flag("--stats", options->stats, "Say after each answer how fast it came");
   return [options, system](Console& console) {
     options->has_system = system->count() > 0;

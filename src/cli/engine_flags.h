@@ -18,6 +18,8 @@ inline constexpr int32_t kMaxThreads = 1024;
 void AddThreadsFlag(CLI::App& app, int32_t& n_threads);
 // --ctx alone.
 void AddContextFlag(CLI::App& app, int32_t& max_context);
+// --kv-type alone.
+void AddKvTypeFlag(CLI::App& app, KvType& kv_type);
 
 // Opens and loads a model. Shows progress on a terminal, and warnings of the library.
 Result<std::unique_ptr<Engine>> LoadEngine(const std::string& model, EngineOptions options,

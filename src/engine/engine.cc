@@ -91,8 +91,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
   // The plan has said already what there is to say about the configuration.
   COLIBRI_ASSIGN_OR_RETURN(
       impl->model, Model::Load(files, *impl->pool, {.progress = resolved.load_progress}, Log()));
-  COLIBRI_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(impl->model->kv_layout(), impl->plan.n_pages,
-                                                       resolved.max_sequences));
+  COLIBRI_ASSIGN_OR_RETURN(KvCache kv,
+                           KvCache::Create(MakeKvLayout(impl->model->config(), resolved.kv_type),
+                                           impl->plan.n_pages, resolved.max_sequences));
   impl->kv = std::make_unique<KvCache>(std::move(kv));
   COLIBRI_ASSIGN_OR_RETURN(impl->forward,
                            Forward::Create(*impl->model, *impl->context, resolved.max_batch_tokens,
