@@ -26,7 +26,7 @@ TYPES = {
     "Q5_0": llama_cpp.LLAMA_FTYPE_MOSTLY_Q5_0, "Q4_K_M": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_K_M,
     "Q4_1": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_1, "Q4_0": llama_cpp.LLAMA_FTYPE_MOSTLY_Q4_0,
     "IQ4_NL": llama_cpp.LLAMA_FTYPE_MOSTLY_IQ4_NL, "IQ4_XS": llama_cpp.LLAMA_FTYPE_MOSTLY_IQ4_XS,
-    "MXFP4": 38,  # LLAMA_FTYPE_MOSTLY_MXFP4_MOE, which some versions of the binding do not name
+    "MXFP4": llama_cpp.LLAMA_FTYPE_MOSTLY_MXFP4_MOE,
     "Q3_K_M": llama_cpp.LLAMA_FTYPE_MOSTLY_Q3_K_M, "Q2_K": llama_cpp.LLAMA_FTYPE_MOSTLY_Q2_K,
 }
 FLASH_ATTENTION = {"auto": -1, "off": 0, "on": 1}

@@ -24,10 +24,12 @@ namespace {
 struct Options {
   ActivationType activations = ActivationType::kInt8;
   std::string model;
+  int32_t n_context = 0;  // before the prompt, not measured
   int32_t n_prompt = 512;
   int32_t n_generate = 64;
   int32_t batch = 1;
   int32_t n_threads = 0;
+  KvType kv_type = kDefaultKvType;
   int32_t repeat = 3;
   bool json = false;
 };
@@ -88,7 +90,7 @@ class Workload {
 
   Status Start() {
     for (int32_t b = 0; b < options_.batch; ++b) {
-      const int32_t n = options_.n_prompt + options_.n_generate;
+      const int32_t n = options_.n_context + options_.n_prompt + options_.n_generate;
       COLIBRI_ASSIGN_OR_RETURN(const SequenceId id, engine_.CreateSequence(n));
       sequences_.push_back(id);
       ids_.push_back(SyntheticIds(n, engine_.vocab_size(), static_cast<uint64_t>(b)));
@@ -96,13 +98,34 @@ class Workload {
     return {};
   }
 
-  // Sequence after sequence, in steps as long as the engine takes them.
+  Status FillContext(const InterruptScope& interrupt) {
+    return Feed(0, options_.n_context, interrupt);
+  }
   Status Prefill(const InterruptScope& interrupt) {
+    return Feed(options_.n_context, options_.n_context + options_.n_prompt, interrupt);
+  }
+
+  // All sequences together, a token each a step.
+  Status Decode(const InterruptScope& interrupt) {
+    for (int32_t i = 0; i < options_.n_generate; ++i) {
+      if (interrupt.interrupted()) return Cancelled("interrupted");
+      for (size_t b = 0; b < batch_; ++b) {
+        items_[b] = {sequences_[b], Tokens(b, options_.n_context + options_.n_prompt + i, 1),
+                     LogitsWanted::kLast};
+      }
+      COLIBRI_RETURN_IF_ERROR(Step(batch_));
+    }
+    return {};
+  }
+
+ private:
+  // Tokens [first, end) of sequence after sequence, in steps as long as the engine takes them.
+  Status Feed(int32_t first, int32_t end, const InterruptScope& interrupt) {
     for (size_t b = 0; b < batch_; ++b) {
-      for (int32_t done = 0; done < options_.n_prompt;) {
+      for (int32_t done = first; done < end;) {
         if (interrupt.interrupted()) return Cancelled("interrupted");
-        const int32_t n = std::min(engine_.max_batch_tokens(), options_.n_prompt - done);
-        const bool last = done + n == options_.n_prompt;
+        const int32_t n = std::min(engine_.max_batch_tokens(), end - done);
+        const bool last = done + n == end;
         items_[0] = {sequences_[b], Tokens(b, done, n),
                      last ? LogitsWanted::kLast : LogitsWanted::kNone};
         COLIBRI_RETURN_IF_ERROR(Step(1));
@@ -111,20 +134,6 @@ class Workload {
     }
     return {};
   }
-
-  // All sequences together, a token each a step.
-  Status Decode(const InterruptScope& interrupt) {
-    for (int32_t i = 0; i < options_.n_generate; ++i) {
-      if (interrupt.interrupted()) return Cancelled("interrupted");
-      for (size_t b = 0; b < batch_; ++b) {
-        items_[b] = {sequences_[b], Tokens(b, options_.n_prompt + i, 1), LogitsWanted::kLast};
-      }
-      COLIBRI_RETURN_IF_ERROR(Step(batch_));
-    }
-    return {};
-  }
-
- private:
   std::span<const int32_t> Tokens(size_t b, int32_t first, int32_t n) const {
     return std::span(ids_[b]).subspan(static_cast<size_t>(first), static_cast<size_t>(n));
   }
@@ -158,7 +167,8 @@ Result<RunFigures> MeasureOnce(const Options& options, Setup& setup, Console& co
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
   engine_options.activations = options.activations;
-  engine_options.max_context = options.n_prompt + options.n_generate;
+  engine_options.kv_type = options.kv_type;
+  engine_options.max_context = options.n_context + options.n_prompt + options.n_generate;
   engine_options.max_sequences = options.batch;
   engine_options.max_batch_tokens = std::max(kMaxBatchTokens, options.batch);
 
@@ -172,6 +182,7 @@ Result<RunFigures> MeasureOnce(const Options& options, Setup& setup, Console& co
 
   Workload workload(options, *engine);
   COLIBRI_RETURN_IF_ERROR(workload.Start());
+  COLIBRI_RETURN_IF_ERROR(workload.FillContext(interrupt));
   const Stopwatch prefill;
   COLIBRI_RETURN_IF_ERROR(workload.Prefill(interrupt));
   figures.prefill_s = prefill.Seconds();
@@ -204,10 +215,16 @@ Spread SpreadOfFigure(const std::vector<RunFigures>& runs, const Figure& figure)
 std::string JsonReport(const Options& options, const Setup& setup,
                        const std::vector<RunFigures>& runs) {
   nlohmann::ordered_json report = {
-      {"model", setup.model},       {"architecture", setup.architecture},
-      {"isa", setup.isa},           {"threads", setup.n_threads},
-      {"prompt", options.n_prompt}, {"generate", options.n_generate},
-      {"batch", options.batch},     {"repeat", options.repeat},
+      {"model", setup.model},
+      {"architecture", setup.architecture},
+      {"isa", setup.isa},
+      {"threads", setup.n_threads},
+      {"context", options.n_context},
+      {"kv_type", KvTypeName(options.kv_type)},
+      {"prompt", options.n_prompt},
+      {"generate", options.n_generate},
+      {"batch", options.batch},
+      {"repeat", options.repeat},
   };
   nlohmann::ordered_json spread;
   for (const Figure& figure : kFigures) {
@@ -231,10 +248,12 @@ std::string TextReport(const Options& options, const Setup& setup,
                        const std::vector<RunFigures>& runs) {
   std::ostringstream out;
   out << setup.architecture << ", " << setup.isa << ", " << setup.n_threads << " threads, batch "
-      << options.batch << ", " << options.n_prompt << " prompt tokens, " << options.n_generate
-      << " generated, " << runs.size() << (runs.size() == 1 ? " run\n\n" : " runs\n\n") << std::left
-      << std::setw(34) << "" << std::right << std::setw(16) << "median" << std::setw(16) << "min"
-      << std::setw(16) << "max"
+      << options.batch << ", KV cache " << KvTypeName(options.kv_type) << ", "
+      << (options.n_context > 0 ? StrCat(options.n_context, " tokens before, ") : std::string())
+      << options.n_prompt << " prompt tokens, " << options.n_generate << " generated, "
+      << runs.size() << (runs.size() == 1 ? " run\n\n" : " runs\n\n") << std::left << std::setw(34)
+      << "" << std::right << std::setw(16) << "median" << std::setw(16) << "min" << std::setw(16)
+      << "max"
       << "\n";
   for (const Figure& figure : kFigures) {
     const Spread spread = SpreadOfFigure(runs, figure);
@@ -255,8 +274,9 @@ ExitCode Run(const Options& options, Console& console) {
   Result<std::string> model = ModelOrDefault(options.model);
   if (!model.ok()) return console.Fail(model.status());
   setup.model = *std::move(model);
-  if (static_cast<int64_t>(options.n_prompt) + options.n_generate > INT32_MAX) {
-    return console.Fail(InvalidArgument("--prompt and --generate together exceed 2^31 tokens"));
+  if (static_cast<int64_t>(options.n_context) + options.n_prompt + options.n_generate > INT32_MAX) {
+    return console.Fail(
+        InvalidArgument("--context, --prompt and --generate together exceed 2^31 tokens"));
   }
   const InterruptScope interrupt;
   std::vector<RunFigures> runs;
@@ -279,12 +299,15 @@ CommandBody Add(CLI::App& app) {
   const auto add_count = [&app](const char* name, int32_t& value, double low, const char* text) {
     app.add_option(name, value, text)->type_name("N")->check(AtLeast(low))->capture_default_str();
   };
+  add_count("--context", options->n_context, 0,
+            "Tokens of each sequence before its prompt; their time is not measured");
   add_count("--prompt", options->n_prompt, 1, "Prompt tokens of each sequence");
   add_count("--generate", options->n_generate, 0, "Tokens that each sequence generates");
   add_count("--batch", options->batch, 1, "Sequences that decode together");
   add_count("--repeat", options->repeat, 1, "Runs, each of which loads the model anew");
   AddThreadsFlag(app, options->n_threads);
   AddActivationsFlag(app, options->activations);
+  AddKvTypeFlag(app, options->kv_type);
   app.add_flag("--json", options->json, "Print JSON: the medians, their spread and every run");
   return [options](Console& console) { return Run(*options, console); };
 }

@@ -26,6 +26,7 @@ struct Options {
   bool stats = false;
   GenerationFlags generation;
   int32_t n_threads = 0;
+  KvType kv_type = kDefaultKvType;
   int32_t max_context = 0;
 };
 
@@ -217,6 +218,7 @@ ExitCode Run(const Options& options, Console& console) {
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
   engine_options.activations = options.activations;
+  engine_options.kv_type = options.kv_type;
   engine_options.max_context = options.max_context;
   engine_options.max_sequences = 1;
   engine_options.check_chat_template = TemplateCheck(*model, /*raw=*/false);
@@ -256,6 +258,7 @@ CommandBody Add(CLI::App& app) {
   AddContextFlag(app, options->max_context);
   AddThreadsFlag(app, options->n_threads);
   AddActivationsFlag(app, options->activations);
+  AddKvTypeFlag(app, options->kv_type);
   app.add_flag("--stats", options->stats, "Say after each answer how fast it came");
   return [options, system](Console& console) {
     options->has_system = system->count() > 0;

@@ -36,6 +36,16 @@ void AddContextFlag(CLI::App& app, int32_t& max_context) {
       ->check(AtLeast(1));
 }
 
+void AddKvTypeFlag(CLI::App& app, KvType& kv_type) {
+  app.add_option_function<std::string>(
+         "--kv-type", [&kv_type](const std::string& name) { kv_type = *ParseKvType(name); },
+         "What keys and values are stored as: smaller types hold longer contexts and are read "
+         "faster, larger ones are more exact")
+      ->type_name("TYPE")
+      ->check(CLI::IsMember(std::vector<std::string>(kKvTypeNames, kKvTypeNames + kNumKvTypes)))
+      ->default_str(std::string(KvTypeName(kv_type)));
+}
+
 Result<std::unique_ptr<Engine>> LoadEngine(const std::string& model, EngineOptions options,
                                            Console& console) {
   options.load_progress = [&console](uint64_t done, uint64_t all) {

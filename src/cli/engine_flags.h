@@ -20,6 +20,8 @@ void AddThreadsFlag(CLI::App& app, int32_t& n_threads);
 void AddActivationsFlag(CLI::App& app, ActivationType& activations);
 // --ctx alone.
 void AddContextFlag(CLI::App& app, int32_t& max_context);
+// --kv-type alone.
+void AddKvTypeFlag(CLI::App& app, KvType& kv_type);
 
 // Opens and loads a model. Shows progress on a terminal, and warnings of the library.
 Result<std::unique_ptr<Engine>> LoadEngine(const std::string& model, EngineOptions options,

@@ -25,6 +25,7 @@ struct Options {
   bool json = false;
   bool no_tensors = false;
   int32_t n_threads = 0;
+  KvType kv_type = kDefaultKvType;
   int32_t max_context = 0;
 };
 
@@ -71,23 +72,24 @@ Json TensorsJson(const TensorSource& source) {
   return out;
 }
 
-uint64_t KvBytesPerToken(const ModelPlan& plan) {
-  return plan.kv_layout.page_floats * sizeof(float) / static_cast<uint64_t>(kPageTokens);
+uint64_t KvBytesPerToken(const ModelPlan& plan, KvType type) {
+  return MakeKvLayout(plan.config, type).page_bytes / static_cast<uint64_t>(kPageTokens);
 }
 
-Json CostJson(const ModelPlan& plan) {
+Json CostJson(const ModelPlan& plan, KvType kv_type) {
   return {{"total_parameters", plan.total_parameters},
           {"active_parameters", plan.active_parameters},
           {"bytes_per_token", plan.bytes_per_token},
           {"flops_per_token", plan.flops_per_token},
-          {"kv_bytes_per_token", KvBytesPerToken(plan)}};
+          {"kv_bytes_per_token", KvBytesPerToken(plan, kv_type)}};
 }
 
 Json MemoryJson(const MemoryPlan& memory) {
   return {{"context", memory.options.max_context}, {"sequences", memory.options.max_sequences},
-          {"threads", memory.options.n_threads},   {"weight_bytes", memory.weight_bytes},
-          {"kv_bytes", memory.kv_bytes},           {"scratch_bytes", memory.scratch_bytes},
-          {"total_bytes", memory.total_bytes()},   {"budget_bytes", memory.budget_bytes}};
+          {"threads", memory.options.n_threads},   {"kv_type", KvTypeName(memory.options.kv_type)},
+          {"weight_bytes", memory.weight_bytes},   {"kv_bytes", memory.kv_bytes},
+          {"scratch_bytes", memory.scratch_bytes}, {"total_bytes", memory.total_bytes()},
+          {"budget_bytes", memory.budget_bytes}};
 }
 
 Json LayersJson(const ModelConfig& config) {
@@ -115,7 +117,7 @@ std::string JsonText(const Options& options, const Report& report) {
   Json out = FilesJson(*report.files);
   if (report.plan) {
     out["config"] = ConfigJson(report.plan->config);
-    out.update(CostJson(*report.plan));
+    out.update(CostJson(*report.plan, options.kv_type));
   }
   if (report.memory) out["memory"] = MemoryJson(*report.memory);
   out["kernels"] = KernelsJson();
@@ -162,7 +164,7 @@ void FilesText(const ModelFiles& files, std::string& out) {
   Row(out, "types", StrJoin(types, ", "));
 }
 
-void ModelText(const ModelPlan& plan, std::string& out) {
+void ModelText(const ModelPlan& plan, KvType kv_type, std::string& out) {
   Json config = ConfigJson(plan.config);
   const Json ropes = config["ropes"];
   Row(out, "architecture", StrCat(plan.config.architecture, " (", plan.config.family, ")"));
@@ -173,8 +175,8 @@ void ModelText(const ModelPlan& plan, std::string& out) {
       StrCat(Count(plan.total_parameters), ", ", Count(plan.active_parameters), " a token"));
   Row(out, "a token",
       StrCat("reads ", FormatBytes(plan.bytes_per_token), " of weights, takes ",
-             Count(plan.flops_per_token), " operations, keeps ", FormatBytes(KvBytesPerToken(plan)),
-             " of keys and values"));
+             Count(plan.flops_per_token), " operations, keeps ",
+             FormatBytes(KvBytesPerToken(plan, kv_type)), " of keys and values"));
 }
 
 void MemoryText(const MemoryPlan& memory, std::string& out) {
@@ -226,7 +228,7 @@ void TensorsText(const TensorSource& source, std::string& out) {
 std::string PlainText(const Options& options, const Report& report) {
   std::string out;
   FilesText(*report.files, out);
-  if (report.plan) ModelText(*report.plan, out);
+  if (report.plan) ModelText(*report.plan, options.kv_type, out);
   if (report.memory) MemoryText(*report.memory, out);
   KernelsText(out);
   if (report.plan && options.plan) LayersText(report.plan->config, out);
@@ -249,6 +251,7 @@ ExitCode Run(const Options& options, Console& console) {
     report.plan = *std::move(plan);
     EngineOptions engine_options;
     engine_options.n_threads = options.n_threads;
+    engine_options.kv_type = options.kv_type;
     engine_options.max_context = options.max_context;
     engine_options.max_sequences = 1;
     Result<MemoryPlan> memory = PlanMemory(*report.plan, engine_options, log);
@@ -273,6 +276,7 @@ CommandBody Add(CLI::App& app) {
   app.add_flag("--no-tensors", options->no_tensors, "Leave out the list of tensors");
   AddContextFlag(app, options->max_context);
   AddThreadsFlag(app, options->n_threads);
+  AddKvTypeFlag(app, options->kv_type);
   return [options](Console& console) { return Run(*options, console); };
 }
 

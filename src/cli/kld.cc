@@ -15,7 +15,7 @@ struct Options {
   std::string model;
   std::string reference;
   EngineOptions engine;            // of the model
-  EngineOptions reference_engine;  // of the reference
+  EngineOptions reference_engine;  // of the reference, whose keys and values are float32
   EvaluationFlags evaluation;
 };
 
@@ -91,6 +91,7 @@ ExitCode Run(Options& options, Console& console) {
   options.reference_engine.n_threads = options.engine.n_threads;
   // The reference is what the file's own values give.
   options.reference_engine.activations = ActivationType::kFloat32;
+  options.reference_engine.kv_type = KvType::kF32;
   Result<std::vector<EvaluationModel>> models = OpenModels(options);
   if (!models.ok()) return console.Fail(models.status());
   const EvaluationModel& model = models.value()[kModel];
@@ -123,6 +124,9 @@ CommandBody Add(CLI::App& app) {
   AddEvaluationFlags(app, options->evaluation);
   AddThreadsFlag(app, options->engine.n_threads);
   AddActivationsFlag(app, options->engine.activations);
+  // What the weights cost is measured alone unless the flag says otherwise.
+  options->engine.kv_type = KvType::kF32;
+  AddKvTypeFlag(app, options->engine.kv_type);
   return [options](Console& console) { return Run(*options, console); };
 }
 

@@ -31,6 +31,8 @@ struct Options {
   int32_t n_greedy = 0;
   bool greedy = false;
   int32_t n_threads = 0;
+  // Other programs' numbers are compared with these.
+  KvType kv_type = KvType::kF32;
   int32_t chunk = kDefaultChunk;
 };
 
@@ -166,6 +168,7 @@ ExitCode Run(const Options& options, Console& console) {
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
   engine_options.activations = options.activations;
+  engine_options.kv_type = options.kv_type;
   engine_options.max_context = static_cast<int32_t>(total);
   // The reference computes the given ids first, then one greedy token after the other.
   engine_options.rope_context = static_cast<int32_t>(ids->size());
@@ -205,6 +208,7 @@ CommandBody Add(CLI::App& app) {
           ->check(AtLeast(0));
   AddThreadsFlag(app, options->n_threads);
   AddActivationsFlag(app, options->activations);
+  AddKvTypeFlag(app, options->kv_type);
   app.add_option("--chunk", options->chunk,
                  "Tokens of one step; decides speed and memory, never the numbers")
       ->type_name("N")

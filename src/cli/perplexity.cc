@@ -62,6 +62,9 @@ CommandBody Add(CLI::App& app) {
   AddEvaluationFlags(app, options->evaluation);
   AddThreadsFlag(app, options->engine.n_threads);
   AddActivationsFlag(app, options->engine.activations);
+  // What the weights cost is measured alone unless the flag says otherwise.
+  options->engine.kv_type = KvType::kF32;
+  AddKvTypeFlag(app, options->engine.kv_type);
   return [options](Console& console) { return Run(*options, console); };
 }
 

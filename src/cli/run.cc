@@ -28,6 +28,7 @@ struct Options {
   CLI::Option* system_option = nullptr;
   GenerationFlags generation;
   int32_t n_threads = 0;
+  KvType kv_type = kDefaultKvType;
   int32_t max_context = 0;
   bool json = false;
   bool stats = false;
@@ -114,6 +115,7 @@ ExitCode Run(const Options& options, Console& console) {
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
   engine_options.activations = options.activations;
+  engine_options.kv_type = options.kv_type;
   engine_options.max_context = options.max_context;
   engine_options.max_sequences = 1;
   engine_options.check_chat_template = TemplateCheck(*model, options.raw);
@@ -163,6 +165,7 @@ CommandBody Add(CLI::App& app) {
   AddContextFlag(app, options->max_context);
   AddThreadsFlag(app, options->n_threads);
   AddActivationsFlag(app, options->activations);
+  AddKvTypeFlag(app, options->kv_type);
   app.add_flag("--json", options->json, "Print one JSON object at the end instead of the text");
   app.add_flag("--stats", options->stats, "Say on standard error how fast it went");
   return [options](Console& console) { return Run(*options, console); };

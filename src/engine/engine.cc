@@ -93,8 +93,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
                                                     {.activations = resolved.activations,
                                                      .progress = resolved.load_progress},
                                                     Log()));
-  COLIBRI_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(impl->model->kv_layout(), impl->plan.n_pages,
-                                                       resolved.max_sequences));
+  COLIBRI_ASSIGN_OR_RETURN(KvCache kv,
+                           KvCache::Create(MakeKvLayout(impl->model->config(), resolved.kv_type),
+                                           impl->plan.n_pages, resolved.max_sequences));
   impl->kv = std::make_unique<KvCache>(std::move(kv));
   COLIBRI_ASSIGN_OR_RETURN(impl->forward,
                            Forward::Create(*impl->model, *impl->context, resolved.max_batch_tokens,

@@ -21,6 +21,8 @@ namespace colibri {
 
 class Tokenizer;
 
+inline constexpr KvType kDefaultKvType = KvType::kF32;
+
 struct EngineOptions {
   int32_t n_threads = 0;           // 0: DefaultThreadCount()
   int32_t max_context = 0;         // positions of one sequence; 0: the model's, up to
@@ -29,8 +31,9 @@ struct EngineOptions {
                                    // as asked for, whatever memory leaves of it
   int32_t max_batch_tokens = 512;  // tokens of one step
   int32_t max_sequences = 8;       // alive at one time
-  uint64_t kv_cache_bytes = 0;     // 0: max_sequences of max_context, or as much of it as half of
-                                   // the memory left beside the weights holds
+  KvType kv_type = kDefaultKvType;   // what keys and values are stored as
+  uint64_t kv_cache_bytes = 0;       // 0: max_sequences of max_context, or as much of it as half of
+                                     // the memory left beside the weights holds
   uint64_t memory_budget_bytes = 0;  // for everything; 0: AvailableMemoryBytes()
   ActivationType activations = ActivationType::kInt8;  // what quantised weights are multiplied by
   std::string forced_isa = {};  // a kernel table's name; empty: COLIBRI_FORCE_ISA, else the best

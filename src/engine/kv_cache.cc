@@ -21,7 +21,7 @@ std::vector<int32_t> AllFree(int32_t n) {
 
 uint64_t KvCache::Bytes(const KvLayout& layout, int32_t n_pages, int32_t n_slots) {
   constexpr uint64_t kTooMuch = std::numeric_limits<uint64_t>::max();
-  const auto pages = CheckedMul(layout.page_floats * sizeof(float), static_cast<uint64_t>(n_pages));
+  const auto pages = CheckedMul(layout.page_bytes, static_cast<uint64_t>(n_pages));
   const auto slots =
       CheckedMul(layout.recurrent_floats * sizeof(float), static_cast<uint64_t>(n_slots));
   if (!pages || !slots) return kTooMuch;
@@ -38,12 +38,11 @@ Result<KvCache> KvCache::Create(const KvLayout& layout, int32_t n_pages, int32_t
     return ResourceExhausted(StrCat("a cache of ", n_pages, " pages exceeds 64-bit sizes"));
   }
   COLIBRI_ASSIGN_OR_RETURN(cache.arena_, Arena::Create(*with_padding));
-  cache.page_floats_ = layout.page_floats;
-  cache.recurrent_floats_ = layout.recurrent_floats;
+  cache.layout_ = layout;
   cache.n_pages_ = n_pages;
   cache.n_slots_ = n_slots;
-  cache.pages_ = reinterpret_cast<float*>(cache.arena_.Allocate(
-      layout.page_floats * sizeof(float) * static_cast<uint64_t>(n_pages), kAlignment));
+  cache.pages_ =
+      cache.arena_.Allocate(layout.page_bytes * static_cast<uint64_t>(n_pages), kAlignment);
   if (layout.recurrent_floats > 0) {
     cache.recurrent_ = reinterpret_cast<float*>(cache.arena_.Allocate(
         layout.recurrent_floats * sizeof(float) * static_cast<uint64_t>(n_slots), kAlignment));
@@ -86,30 +85,31 @@ void KvCache::Release(SequenceMemory& memory) {
 }
 
 KvStorage KvCache::storage() const {
-  return {.pages = pages_,
+  return {.layout = &layout_,
+          .pages = pages_,
           .n_pages = n_pages_,
           .recurrent = recurrent_,
           .n_slots = recurrent_ == nullptr ? 0 : n_slots_};
 }
 
 void KvCache::ClearRecurrent(const SequenceMemory& memory) {
-  if (recurrent_floats_ == 0) return;
-  std::fill_n(recurrent_ + static_cast<uint64_t>(memory.slot) * recurrent_floats_,
-              recurrent_floats_, 0.0f);
+  if (recurrent_floats() == 0) return;
+  std::fill_n(recurrent_ + static_cast<uint64_t>(memory.slot) * recurrent_floats(),
+              recurrent_floats(), 0.0f);
 }
 
 void KvCache::SnapshotRecurrent(const SequenceMemory& memory, std::span<float> out) const {
-  COLIBRI_CHECK(out.size() == recurrent_floats_ && memory.slot >= 0);
-  if (recurrent_floats_ == 0) return;
-  std::copy_n(recurrent_ + static_cast<uint64_t>(memory.slot) * recurrent_floats_,
-              recurrent_floats_, out.begin());
+  COLIBRI_CHECK(out.size() == recurrent_floats() && memory.slot >= 0);
+  if (recurrent_floats() == 0) return;
+  std::copy_n(recurrent_ + static_cast<uint64_t>(memory.slot) * recurrent_floats(),
+              recurrent_floats(), out.begin());
 }
 
 void KvCache::RestoreRecurrent(const SequenceMemory& memory, std::span<const float> in) {
-  COLIBRI_CHECK(in.size() == recurrent_floats_ && memory.slot >= 0);
-  if (recurrent_floats_ == 0) return;
+  COLIBRI_CHECK(in.size() == recurrent_floats() && memory.slot >= 0);
+  if (recurrent_floats() == 0) return;
   std::copy(in.begin(), in.end(),
-            recurrent_ + static_cast<uint64_t>(memory.slot) * recurrent_floats_);
+            recurrent_ + static_cast<uint64_t>(memory.slot) * recurrent_floats());
 }
 
 }  // namespace colibri

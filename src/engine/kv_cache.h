@@ -46,12 +46,13 @@ class KvCache {
   int32_t n_free_pages() const { return static_cast<int32_t>(free_pages_.size()); }
   int32_t n_slots() const { return n_slots_; }
   int32_t n_free_slots() const { return static_cast<int32_t>(free_slots_.size()); }
-  uint64_t page_bytes() const { return page_floats_ * sizeof(float); }
+  uint64_t page_bytes() const { return layout_.page_bytes; }
+  KvType type() const { return layout_.type; }
 
   // Puts a sequence's recurrent state to zero: where a sequence starts.
   void ClearRecurrent(const SequenceMemory& memory);
   // Recurrent state cannot be truncated: who wants to return to a position keeps a copy of it.
-  uint64_t recurrent_floats() const { return recurrent_floats_; }  // 0: nothing to keep
+  uint64_t recurrent_floats() const { return layout_.recurrent_floats; }  // 0: nothing to keep
   // out, in: [recurrent_floats()].
   void SnapshotRecurrent(const SequenceMemory& memory, std::span<float> out) const;
   void RestoreRecurrent(const SequenceMemory& memory, std::span<const float> in);
@@ -60,10 +61,9 @@ class KvCache {
   KvCache() = default;
 
   Arena arena_;
-  float* pages_ = nullptr;
+  KvLayout layout_;
+  uint8_t* pages_ = nullptr;
   float* recurrent_ = nullptr;
-  uint64_t page_floats_ = 0;
-  uint64_t recurrent_floats_ = 0;
   int32_t n_pages_ = 0;
   int32_t n_slots_ = 0;
   std::vector<int32_t> free_pages_;  // taken from the back

@@ -58,8 +58,9 @@ std::string MemoryPlan::ToString() const {
   return StrCat(
       Row("weights", weight_bytes, ""), "\n",
       Row("KV cache", kv_bytes,
-          StrCat(n_pages, " pages of ", kPageTokens, " positions, at most ", options.max_context,
-                 " a sequence, ", options.max_sequences, " sequences")),
+          StrCat(KvTypeName(options.kv_type), ", ", n_pages, " pages of ", kPageTokens,
+                 " positions, at most ", options.max_context, " a sequence, ",
+                 options.max_sequences, " sequences")),
       "\n",
       Row("scratch", scratch_bytes,
           StrCat(options.max_batch_tokens, " tokens a step, ", options.n_threads, " threads")),
@@ -100,8 +101,8 @@ Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& optio
 
   // The cache: what was asked for, else what all sequences could use, within half of what is left;
   // a single sequence of an explicit length may take all of it.
-  const KvLayout& layout = model.kv_layout;
-  const uint64_t page_bytes = std::max<uint64_t>(layout.page_floats * sizeof(float), 1);
+  const KvLayout layout = MakeKvLayout(model.config, resolved.kv_type);
+  const uint64_t page_bytes = std::max<uint64_t>(layout.page_bytes, 1);
   const uint64_t slots_bytes = KvCache::Bytes(layout, 0, resolved.max_sequences);
   const uint64_t fixed = plan.weight_bytes + plan.scratch_bytes + slots_bytes;
   const uint64_t left = plan.budget_bytes > fixed ? plan.budget_bytes - fixed : 0;

@@ -207,10 +207,9 @@ void Forward::Impl::Mix(const Batch& batch, const KvStorage& kv, size_t layer) {
   const MixerCall call{
       batch,
       kv,
-      model_.kv_layout().page_floats,
       plan,
       model_.weights().layers[layer].attention,
-      model_.kv_layout().layers[layer],
+      kv.layout->layers[layer],
       turns ? config_.ropes[rope].layout : RopeLayout::kHalf,
       turns ? static_cast<int32_t>(frequencies_[rope].size()) : 0,
       turns ? Rotation(plan.rope, static_cast<int32_t>(batch.tokens.size())) : nullptr,

@@ -68,7 +68,6 @@ Result<std::unique_ptr<Model>> Model::Load(const ModelFiles& files, ThreadPool& 
   const ConfigReader reader(*spec, files);
   std::unique_ptr<Model> model(new Model());
   COLIBRI_ASSIGN_OR_RETURN(model->config_, ResolveConfig(reader, files, log));
-  model->kv_layout_ = MakeKvLayout(model->config_);
   WeightLoader loader(reader, options.activations);
   COLIBRI_RETURN_IF_ERROR(loader.Plan(model->config_, model->weights_));
   model->weight_bytes_ = loader.total_bytes();
@@ -83,7 +82,6 @@ Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log, ActivationT
   const ConfigReader reader(*spec, files);
   ModelPlan plan;
   COLIBRI_ASSIGN_OR_RETURN(plan.config, ResolveConfig(reader, files, log));
-  plan.kv_layout = MakeKvLayout(plan.config);
   ModelWeights weights;
   WeightLoader loader(reader, activations);
   COLIBRI_RETURN_IF_ERROR(loader.Plan(plan.config, weights));

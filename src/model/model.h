@@ -9,7 +9,6 @@
 #include "format/model_files.h"
 #include "memory/arena.h"
 #include "model/config.h"
-#include "model/kv_layout.h"
 #include "model/weights.h"
 #include "platform/thread_pool.h"
 
@@ -40,7 +39,6 @@ class Model {
 
   const ModelConfig& config() const { return config_; }
   const ModelWeights& weights() const { return weights_; }
-  const KvLayout& kv_layout() const { return kv_layout_; }
   // Bytes of memory that the weights take, and the bytes of them that one decoded token reads.
   uint64_t weight_bytes() const { return weight_bytes_; }
   uint64_t bytes_per_token() const { return bytes_per_token_; }
@@ -49,7 +47,6 @@ class Model {
   Model() = default;
   ModelConfig config_;
   ModelWeights weights_;
-  KvLayout kv_layout_;
   Arena arena_;
   uint64_t weight_bytes_ = 0;
   uint64_t bytes_per_token_ = 0;
@@ -59,7 +56,6 @@ class Model {
 // configuration and tensor table as Load does.
 struct ModelPlan {
   ModelConfig config;
-  KvLayout kv_layout;
   uint64_t weight_bytes = 0;
   uint64_t bytes_per_token = 0;
   uint64_t flops_per_token = 0;

@@ -471,26 +471,4 @@ Result<ModelConfig> ResolveConfig(const ConfigReader& reader, const ModelFiles& 
   return config;
 }
 
-KvLayout MakeKvLayout(const ModelConfig& config) {
-  KvLayout layout;
-  for (const LayerPlan& layer : config.layers) {
-    const AttentionPlan& attention = layer.attention;
-    LayerKvLayout rows;
-    rows.k_offset = layout.page_floats;
-    if (attention.kind == MixerKind::kMla) {
-      rows.k_floats = static_cast<uint32_t>(attention.kv_lora_rank + attention.rope_dim);
-      rows.v_floats = static_cast<uint32_t>(attention.kv_lora_rank);
-      rows.v_offset = rows.k_offset;
-      layout.page_floats += static_cast<uint64_t>(kPageTokens) * rows.k_floats;
-    } else {
-      rows.k_floats = static_cast<uint32_t>(attention.n_kv_heads * attention.head_dim);
-      rows.v_floats = static_cast<uint32_t>(attention.n_kv_heads * attention.v_head_dim);
-      rows.v_offset = rows.k_offset + static_cast<uint64_t>(kPageTokens) * rows.k_floats;
-      layout.page_floats += static_cast<uint64_t>(kPageTokens) * (rows.k_floats + rows.v_floats);
-    }
-    layout.layers.push_back(rows);
-  }
-  return layout;
-}
-
 }  // namespace colibri

@@ -7,7 +7,6 @@
 #include "model/arch_spec.h"
 #include "model/config.h"
 #include "model/config_reader.h"
-#include "model/kv_layout.h"
 
 namespace colibri {
 
@@ -36,8 +35,5 @@ Result<ModelConfig> ResolveConfig(const ConfigReader& reader, const ModelFiles& 
 Result<RopeSpec> ResolveRope(const ConfigReader& reader, int32_t head_dim, int32_t max_positions);
 // What multiplies the scores of latent attention beyond 1/sqrt(d) (YaRN's mscale, squared).
 Result<double> LatentScaleFactor(const ConfigReader& reader, const RopeSpec& rope);
-
-// Where keys and values of each layer lie in a page.
-KvLayout MakeKvLayout(const ModelConfig& config);
 
 }  // namespace colibri

@@ -3,15 +3,14 @@
 #include <algorithm>
 
 #include "base/strings.h"
+#include "model/kv_layout.h"
+#include "model/mixer/attention.h"
 #include "moe/routing.h"
 
 namespace colibri {
 namespace {
 
 constexpr uint64_t kLine = 64;
-// Scores of a tile of queries: as many queries at once as fit this, and always one key-value head's
-// queries of one token.
-constexpr uint64_t kScoreFloats = 256 * 1024;
 
 uint64_t AlignUp(uint64_t n) {
   return (n + kLine - 1) / kLine * kLine;
@@ -40,6 +39,19 @@ uint64_t RoundFloats(uint64_t n) {
 
 uint64_t GroupsOf(uint64_t n) {
   return (n + kGroupColumns - 1) / kGroupColumns;
+}
+
+// The element type of the cache decides nothing here.
+KvLayout AnyKvLayout(const ModelConfig& config) {
+  return MakeKvLayout(config, KvType::kF32);
+}
+
+uint64_t PartialFloats(const ModelConfig& config, uint64_t n_threads) {
+  uint64_t most = 0;
+  for (const LayerKvLayout& layer : AnyKvLayout(config).layers) {
+    most = std::max(most, AttentionPartialFloats(layer, n_threads));
+  }
+  return most;
 }
 
 uint64_t Carve(const ModelConfig& config, uint64_t n_threads, uint8_t* base, Workspace& w) {
@@ -73,10 +85,10 @@ uint64_t Carve(const ModelConfig& config, uint64_t n_threads, uint8_t* base, Wor
   w.products.matmul_stride = RoundFloats(MatMulScratchFloats(static_cast<int32_t>(s.matmul_k)));
   w.products.matmul = carver.Take<float>(n_threads * w.products.matmul_stride);
   w.products.tiles = carver.Take<float>(n_threads * 3 * kTileFloats);
-  w.score_floats = RoundFloats(
-      std::max(kScoreFloats, s.query_group * static_cast<uint64_t>(w.max_context + kPageTokens)));
-  w.scores.stride = w.score_floats;
-  w.scores.data = carver.Take<float>(n_threads * w.scores.stride);
+  w.attend.stride = RoundFloats(s.attend);
+  w.attend.data = carver.Take<float>(n_threads * w.attend.stride);
+  w.partial_floats = PartialFloats(config, n_threads);
+  w.partials = carver.Take<float>(w.partial_floats);
   w.router.stride = RoundFloats(2 * s.experts);
   w.router.data = carver.Take<float>(n_threads * w.router.stride);
   return carver.used();
@@ -96,7 +108,6 @@ BufferSizes MeasureBuffers(const ModelConfig& config) {
     grow(s.q, heads * a.head_dim);
     grow(s.attention, heads * a.v_head_dim);
     grow(s.matmul_k, heads * a.v_head_dim);
-    grow(s.query_group, heads / a.n_kv_heads);
     if (a.kind == MixerKind::kMla) {
       grow(s.kv, a.kv_lora_rank + a.rope_dim);
       grow(s.q_latent, a.q_lora_rank);
@@ -114,6 +125,9 @@ BufferSizes MeasureBuffers(const ModelConfig& config) {
   }
   grow(s.matmul_k, static_cast<int64_t>(s.gated));
   s.mixer_groups = GroupsOf(std::max(s.attention, s.q_latent));
+  for (const LayerKvLayout& layer : AnyKvLayout(config).layers) {
+    s.attend = std::max(s.attend, AttentionScratchFloats(layer));
+  }
   return s;
 }
 
@@ -144,6 +158,8 @@ Result<Workspace> MakeWorkspace(const ModelConfig& config, int n_threads, int32_
   w.jobs.reserve(heads);
   w.slice_row.reserve(static_cast<size_t>(max_tokens));
   w.slice_task.reserve(static_cast<size_t>(max_tokens));
+  w.pending_chunks = std::vector<std::atomic<int32_t>>(
+      static_cast<size_t>(MostSplitTiles(static_cast<uint64_t>(n_threads))));
   w.plan = DispatchPlan(max_tokens, static_cast<int32_t>(w.sizes.slots),
                         static_cast<int32_t>(w.sizes.experts));
   return w;

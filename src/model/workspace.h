@@ -1,6 +1,7 @@
 // model/workspace.h - the buffers of a step, taken once for the largest batch.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct BufferSizes {
   uint64_t experts = 0, slots = 0, gated = 0;  // gated: the widest intermediate
   uint64_t matmul_k = 0;                       // longest row of a matrix
   uint64_t mixer_groups = 0;                   // of 32 activations: a mixer's longest such row
-  uint64_t query_group = 0;                    // query heads that share a key-value head
+  uint64_t attend = 0;                         // floats of a thread's attention scratch
 };
 BufferSizes MeasureBuffers(const ModelConfig& config);
 
@@ -63,16 +64,20 @@ struct Workspace {
 
   // One piece a thread.
   ThreadScratch products;
-  ScratchPieces scores;  // attention scores
+  ScratchPieces attend;  // a tile of queries
   ScratchPieces router;
-  uint64_t score_floats = 0;  // of one thread
+  // Of all threads: answers of chunks of positions that wait to be merged.
+  float* partials = nullptr;
+  uint64_t partial_floats = 0;
 
   std::vector<ExpertGroup> groups;  // room for every expert and the shared one
   std::vector<LinearJob> jobs;      // room for every head
-  // Of each slice, room for max_tokens: its first token in the batch, and attention's tasks before
+  // Of each slice, room for max_tokens: its first token in the batch, and attention's tiles before
   // it.
   std::vector<int32_t> slice_row;
   std::vector<int64_t> slice_task;
+  // Of each tile whose chunks are computed apart: how many are still missing.
+  std::vector<std::atomic<int32_t>> pending_chunks;
   DispatchPlan plan{0, 0, 0};
 };
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "fuzz_input.h"
+#include "model/kv_layout.h"
 #include "model/model.h"
 #include "model/resolve.h"
 #include "support/fake_model.h"
@@ -33,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     fuzz::Require(!layer.ffn.is_moe() ||
                   (router.n_selected > 0 && router.n_selected <= router.n_experts));
   }
-  const KvLayout layout = MakeKvLayout(*config);
+  const KvLayout layout = MakeKvLayout(*config, KvType::kQ8_0);
   fuzz::Require(layout.layers.size() == config->layers.size());
   fuzz::CheckMessage(PlanModel(*files, Log()).status());  // there is no tensor
   return 0;

@@ -32,8 +32,10 @@ RunResult ModelRunner::Run(std::span<const int32_t> ids, int32_t chunk, int32_t 
   EXPECT_TRUE(forward.ok()) << forward.status().ToString();
   std::vector<int32_t> pages(static_cast<size_t>((context + kPageTokens - 1) / kPageTokens));
   std::iota(pages.rbegin(), pages.rend(), 0);  // out of order, as a busy pool gives them
-  std::vector<float> memory(pages.size() * model_->kv_layout().page_floats);
+  const KvLayout layout = MakeKvLayout(config(), KvType::kF32);
+  std::vector<uint8_t> memory(pages.size() * layout.page_bytes);
   KvStorage kv;
+  kv.layout = &layout;
   kv.pages = memory.data();
   kv.n_pages = static_cast<int32_t>(pages.size());
 

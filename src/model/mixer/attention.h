@@ -11,12 +11,9 @@
 namespace colibri {
 
 struct AttentionCall {
-  const float* q = nullptr;  // [n_tokens, n_heads, head_dim]
-  float* out = nullptr;      // [n_tokens, n_heads, v_head_dim]
+  const float* q = nullptr;  // [n_tokens, n_heads, layout.head_dim]
+  float* out = nullptr;      // [n_tokens, n_heads, layout.v_head_dim]
   int32_t n_heads = 0;
-  int32_t n_kv_heads = 0;
-  int32_t head_dim = 0;
-  int32_t v_head_dim = 0;
   float scale = 1;
   int32_t window = 0;            // 0: all positions
   const float* sinks = nullptr;  // [n_heads] or null
@@ -24,17 +21,24 @@ struct AttentionCall {
 };
 
 // Every query attends to the positions of its own sequence up to its own. The cache must hold the
-// rows of this step. For each query the order of summation follows positions alone, so neither
-// chunks nor batches nor threads show in a bit.
+// rows of this step. Positions are taken in chunks that begin at multiples of kAttentionChunk; each
+// gives a maximum, a sum and weighted values, and they are merged in order. So a query's bits
+// depend on its position and on what it sees alone: neither steps nor batches nor threads show.
 void Attend(ExecutionContext& context, const Batch& batch, const KvStorage& kv,
-            uint64_t page_floats, const AttentionCall& call, Workspace& w);
+            const AttentionCall& call, Workspace& w);
 
-// The cache row of a position.
-inline float* KvRow(const KvStorage& kv, uint64_t page_floats, const SequenceSlice& slice,
-                    int32_t position, uint64_t offset, uint32_t row_floats) {
-  const auto page = static_cast<uint64_t>(slice.pages[static_cast<size_t>(position / kPageTokens)]);
-  return kv.pages + page * page_floats + offset +
-         static_cast<uint64_t>(position % kPageTokens) * row_floats;
+// Writes a position's row of every key-value head.
+//   k  [layout.k_floats()]
+//   v  [layout.v_floats()]
+void StoreRows(const KernelTable& kernels, const KvStorage& kv, const LayerKvLayout& layout,
+               const SequenceSlice& slice, int32_t position, const float* k, const float* v);
+
+// Floats of scratch that one thread needs for a layer, and that all threads share.
+uint64_t AttentionScratchFloats(const LayerKvLayout& layout);
+uint64_t AttentionPartialFloats(const LayerKvLayout& layout, uint64_t n_threads);
+// Tiles whose chunks may be computed apart, at most.
+constexpr uint64_t MostSplitTiles(uint64_t n_threads) {
+  return 4 * n_threads;
 }
 
 }  // namespace colibri

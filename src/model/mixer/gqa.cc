@@ -41,7 +41,7 @@ void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w) {
   const auto n_tokens = static_cast<int32_t>(call.batch.tokens.size());
   const auto hidden = static_cast<size_t>(call.hidden);
   const auto q_floats = static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.head_dim);
-  const size_t k_floats = call.layout.k_floats, v_floats = call.layout.v_floats,
+  const size_t k_floats = call.layout.k_floats(), v_floats = call.layout.v_floats(),
                kv_floats = k_floats + v_floats;
 
   const Activations normed = NormedRows(call, w);
@@ -59,27 +59,19 @@ void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w) {
     PrepareHeads(context.kernels, call, t, plan.n_heads, weights.q_norm, q);
     PrepareHeads(context.kernels, call, t, plan.n_kv_heads, weights.k_norm, k);
     Clip(plan.qkv_clip, v_floats, k + k_floats);
-    const SequenceSlice& slice = SliceOf(call, w, t);
-    std::copy_n(k, k_floats,
-                KvRow(call.kv, call.page_floats, slice, w.position[t], call.layout.k_offset,
-                      call.layout.k_floats));
-    std::copy_n(k + k_floats, v_floats,
-                KvRow(call.kv, call.page_floats, slice, w.position[t], call.layout.v_offset,
-                      call.layout.v_floats));
+    StoreRows(context.kernels, call.kv, call.layout, SliceOf(call, w, t), w.position[t], k,
+              k + k_floats);
   });
 
   AttentionCall attention;
   attention.q = w.q;
   attention.out = w.attention;
   attention.n_heads = plan.n_heads;
-  attention.n_kv_heads = plan.n_kv_heads;
-  attention.head_dim = plan.head_dim;
-  attention.v_head_dim = plan.v_head_dim;
   attention.scale = plan.scale;
   attention.window = plan.window;
   attention.sinks = weights.sinks;
   attention.layout = call.layout;
-  Attend(context, call.batch, call.kv, call.page_floats, attention, w);
+  Attend(context, call.batch, call.kv, attention, w);
 
   const size_t attention_floats =
       static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.v_head_dim);

@@ -13,7 +13,6 @@ namespace colibri {
 struct MixerCall {
   const Batch& batch;
   const KvStorage& kv;
-  uint64_t page_floats;
   const AttentionPlan& plan;
   const AttentionWeights& weights;
   const LayerKvLayout& layout;

@@ -22,7 +22,7 @@ void ComputeQueries(ExecutionContext& context, const MixerCall& call, Workspace&
   const auto q_floats = static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.head_dim);
   const auto rank = static_cast<size_t>(plan.q_lora_rank);
   const Activations normed = NormedRows(call, w);
-  const LinearJob latent = {&weights.kv_a, normed, nullptr, w.kv, call.layout.k_floats};
+  const LinearJob latent = {&weights.kv_a, normed, nullptr, w.kv, call.layout.k_floats()};
   if (plan.q_lora_rank == 0) {
     const std::array<LinearJob, 2> jobs = {{{&weights.q, normed, nullptr, w.q, q_floats}, latent}};
     return ComputeLinear(context, jobs, n_tokens, w.products);
@@ -60,9 +60,8 @@ void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w) {
     float* row = w.kv + static_cast<size_t>(t) * key;
     context.kernels.rms_norm(row, weights.kv_a_norm, kLatentNormEps, lora, row);
     RotateHead(call, t, row + lora);
-    std::copy_n(row, key,
-                KvRow(call.kv, call.page_floats, SliceOf(call, w, t), w.position[t],
-                      call.layout.k_offset, call.layout.k_floats));
+    StoreRows(context.kernels, call.kv, call.layout, SliceOf(call, w, t), w.position[t], row,
+              nullptr);
     for (size_t h = 0; h < heads; ++h) {
       float* turned = w.q + (static_cast<size_t>(t) * heads + h) * head_dim + nope;
       RotateHead(call, t, turned);
@@ -84,13 +83,10 @@ void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w) {
   attention.q = w.q_absorbed;    // [n_tokens, n_heads, kv_lora_rank + rope_dim]
   attention.out = w.latent_out;  // [n_tokens, n_heads, kv_lora_rank]
   attention.n_heads = plan.n_heads;
-  attention.n_kv_heads = 1;
-  attention.head_dim = static_cast<int32_t>(key);
-  attention.v_head_dim = plan.kv_lora_rank;
   attention.scale = plan.scale;
   attention.window = plan.window;
   attention.layout = call.layout;
-  Attend(context, call.batch, call.kv, call.page_floats, attention, w);
+  Attend(context, call.batch, call.kv, attention, w);
 
   w.jobs.clear();
   for (size_t h = 0; h < heads; ++h) {

@@ -9,8 +9,7 @@ namespace {
 
 KvLayout MakeLayout(uint64_t recurrent_floats = 0) {
   KvLayout layout;
-  layout.layers = {{.k_offset = 0, .v_offset = kPageTokens * 4, .k_floats = 4, .v_floats = 4}};
-  layout.page_floats = kPageTokens * 8;
+  layout.page_bytes = kPageTokens * 32;
   layout.recurrent_floats = recurrent_floats;
   return layout;
 }
@@ -63,8 +62,10 @@ TEST(KvCache, StoresWhatTheForwardPassWrites) {
   const KvStorage storage = cache->storage();
   EXPECT_EQ(storage.n_pages, 3);
   EXPECT_EQ(storage.n_slots, 0);
-  for (uint64_t i = 0; i < 3 * kPageTokens * 8; ++i) storage.pages[i] = static_cast<float>(i);
-  EXPECT_EQ(storage.pages[3 * kPageTokens * 8 - 1], static_cast<float>(3 * kPageTokens * 8 - 1));
+  EXPECT_EQ(storage.layout->page_bytes, kPageTokens * 32u);
+  for (uint64_t i = 0; i < 3 * kPageTokens * 32; ++i) storage.pages[i] = static_cast<uint8_t>(i);
+  EXPECT_EQ(storage.pages[3 * kPageTokens * 32 - 1],
+            static_cast<uint8_t>(3 * kPageTokens * 32 - 1));
 }
 
 TEST(KvCache, RecurrentStateIsClearedSavedAndRestored) {
@@ -90,7 +91,7 @@ TEST(KvCache, RecurrentStateIsClearedSavedAndRestored) {
 
 TEST(KvCache, TakesNoMemoryThatSizesCannotExpress) {
   KvLayout layout = MakeLayout();
-  layout.page_floats = uint64_t{1} << 60;
+  layout.page_bytes = uint64_t{1} << 62;
   const auto cache = KvCache::Create(layout, 1000, 1);
   ASSERT_FALSE(cache.ok());
   EXPECT_EQ(cache.status().code(), StatusCode::kResourceExhausted);
