@@ -58,6 +58,14 @@ inline const uint8_t* ScalesOf(const uint8_t* panel, int32_t column) {
   return panel + static_cast<size_t>(column / kPanelDimStep) * kPanelPositions * 2;
 }
 
+// Asks for the cache lines of a vector that is read soon. Inlined always: g++ drops calls of
+// functions that only prefetch.
+template <typename Type>
+[[gnu::always_inline]] inline void PrefetchVector(const uint8_t* p) {
+  __builtin_prefetch(p, 0, 2);
+  static_assert(kLanes * Type::kBytes <= 64);
+}
+
 // The positions, or columns, of a tile's vectors.
 constexpr int kUnit = kAttendVectors * kLanes;
 static_assert(kPanelPositions % kUnit == 0 && kPanelDimStep % kUnit == 0);
@@ -68,18 +76,31 @@ constexpr int kUnitsOf = kQueries* kAttendVectors >= 8   ? 1
                          : kQueries* kAttendVectors >= 4 ? 2
                                                          : 4;
 
+// The panel that stands `position` behind the chunk's first: of keys, then of values; null where
+// nobody sees it.
+inline const uint8_t* PanelAhead(const AttendArgs& args, int32_t position) {
+  if (position < kAttentionChunk) return args.keys[position / kPanelPositions];
+  const int32_t beyond = (position - kAttentionChunk) / kPanelPositions;
+  return args.values == nullptr || beyond >= kChunkPanels ? nullptr : args.values[beyond];
+}
+
 // Scores of kQueries queries with kUnits units of positions.
 //   first  the position in the chunk where the first unit begins
+//   ahead  panels are read but once: those that come next are asked for
 //   q      column 0 of the first query
 //   out    the first query's scores of the chunk
 template <typename Type, int kQueries, int kUnits>
-void ScoreTile(const AttendArgs& args, int32_t first, const float* q, float* out) {
+void ScoreTile(const AttendArgs& args, int32_t first, bool ahead, const float* q, float* out) {
   constexpr int kVectors = kUnits * kAttendVectors;
+  constexpr int kStep = kUnits * kUnit > kPanelPositions ? kUnits * kUnit : kPanelPositions;
   const uint8_t* panel[kUnits];
   const uint8_t* row[kUnits];
+  ptrdiff_t to_next[kUnits];
   for (int u = 0; u < kUnits; ++u) {
     const int32_t at = first + u * kUnit;
     panel[u] = args.keys[at / kPanelPositions];
+    const uint8_t* const next = ahead ? PanelAhead(args, at + kStep) : nullptr;
+    to_next[u] = next == nullptr ? 0 : next - panel[u];
     row[u] = panel[u] + ElementsOffset<Type>(args.head_dim) +
              static_cast<size_t>(at % kPanelPositions) * Type::kBytes;
   }
@@ -100,8 +121,10 @@ void ScoreTile(const AttendArgs& args, int32_t first, const float* q, float* out
     for (int32_t i = 0; i < n; ++i) {
       Vec k[kVectors];
       for (int v = 0; v < kVectors; ++v) {
-        k[v] = Type::Widen(row[v / kAttendVectors] +
-                           static_cast<size_t>(v % kAttendVectors * kLanes) * Type::kBytes);
+        const uint8_t* const from = row[v / kAttendVectors] +
+                                    static_cast<size_t>(v % kAttendVectors * kLanes) * Type::kBytes;
+        PrefetchVector<Type>(from + to_next[v / kAttendVectors]);
+        k[v] = Type::Widen(from);
         if constexpr (Type::kIsScaled) k[v] = Mul(k[v], scale[v]);
         KeepInRegister(k[v]);
       }
@@ -122,29 +145,30 @@ void ScoreTile(const AttendArgs& args, int32_t first, const float* q, float* out
 // The scores of n_queries <= kQueries queries with positions [begin, end) of the chunk, whole
 // units.
 template <typename Type, int kQueries>
-void ScoreQueries(const AttendArgs& args, int32_t n_queries, int32_t begin, int32_t end,
+void ScoreQueries(const AttendArgs& args, int32_t n_queries, int32_t begin, int32_t end, bool ahead,
                   const float* q, float* out) {
   if constexpr (kQueries > 1) {
     if (n_queries < kQueries) {
-      return ScoreQueries<Type, kQueries - 1>(args, n_queries, begin, end, q, out);
+      return ScoreQueries<Type, kQueries - 1>(args, n_queries, begin, end, ahead, q, out);
     }
   }
   constexpr int kUnits = kUnitsOf<kQueries>;
   int32_t at = begin;
   for (; at + kUnits * kUnit <= end; at += kUnits * kUnit) {
-    ScoreTile<Type, kQueries, kUnits>(args, at, q, out);
+    ScoreTile<Type, kQueries, kUnits>(args, at, ahead, q, out);
   }
-  for (; at < end; at += kUnit) ScoreTile<Type, kQueries, 1>(args, at, q, out);
+  for (; at < end; at += kUnit) ScoreTile<Type, kQueries, 1>(args, at, ahead, q, out);
 }
 
 // Adds weighted values of positions [begin, end) to kQueries answers' columns [column, column +
 // kUnits * kUnit).
 //   panels  of the chunk
+//   to_next from a panel to one that is read later and asked for now; 0: none
 //   weight  the first query's weights of the chunk
 //   out     its answer's row; the rows are PanelDim(v_head_dim) apart
 template <typename Type, int kQueries, int kUnits>
 void ValueTile(const uint8_t* const* panels, int32_t v_head_dim, int32_t begin, int32_t end,
-               int32_t column, const float* weight, float* out) {
+               ptrdiff_t to_next, int32_t column, const float* weight, float* out) {
   constexpr int kVectors = kUnits * kAttendVectors;
   constexpr int kRuns = kUnits * kUnit > kPanelDimStep ? kUnits * kUnit / kPanelDimStep : 1;
   const auto dim = static_cast<size_t>(PanelDim(v_head_dim));
@@ -174,7 +198,9 @@ void ValueTile(const uint8_t* const* panels, int32_t v_head_dim, int32_t begin, 
     for (int32_t i = in_panel; p < stop; ++p, ++i, row += dim * Type::kBytes) {
       Vec x[kVectors];
       for (int v = 0; v < kVectors; ++v) {
-        x[v] = Type::Widen(row + static_cast<size_t>(v) * kLanes * Type::kBytes);
+        const uint8_t* const from = row + static_cast<size_t>(v) * kLanes * Type::kBytes;
+        PrefetchVector<Type>(from + to_next);
+        x[v] = Type::Widen(from);
         if constexpr (Type::kIsScaled) {
           x[v] = Mul(x[v], Set1(scales[v * kLanes / kPanelDimStep][i]));
         }
@@ -195,20 +221,21 @@ void ValueTile(const uint8_t* const* panels, int32_t v_head_dim, int32_t begin, 
 
 template <typename Type, int kQueries>
 void AddValues(const uint8_t* const* panels, int32_t v_head_dim, int32_t n_queries, int32_t begin,
-               int32_t end, const float* weight, float* out) {
+               int32_t end, ptrdiff_t to_next, const float* weight, float* out) {
   if constexpr (kQueries > 1) {
     if (n_queries < kQueries) {
-      return AddValues<Type, kQueries - 1>(panels, v_head_dim, n_queries, begin, end, weight, out);
+      return AddValues<Type, kQueries - 1>(panels, v_head_dim, n_queries, begin, end, to_next,
+                                           weight, out);
     }
   }
   constexpr int kUnits = kUnitsOf<kQueries>;
   const int32_t dim = PanelDim(v_head_dim);
   int32_t c = 0;
   for (; c + kUnits * kUnit <= dim; c += kUnits * kUnit) {
-    ValueTile<Type, kQueries, kUnits>(panels, v_head_dim, begin, end, c, weight, out);
+    ValueTile<Type, kQueries, kUnits>(panels, v_head_dim, begin, end, to_next, c, weight, out);
   }
   for (; c < dim; c += kUnit) {
-    ValueTile<Type, kQueries, 1>(panels, v_head_dim, begin, end, c, weight, out);
+    ValueTile<Type, kQueries, 1>(panels, v_head_dim, begin, end, to_next, c, weight, out);
   }
 }
 
@@ -305,8 +332,8 @@ inline void ComputeScores(const AttendArgs& args, const QueryBlocks& blocks) {
       const int32_t begin = block.begin / kUnit * kUnit;
       const int32_t end = (block.end + kUnit - 1) / kUnit * kUnit;
       ScoreQueries<Type, kAttendQueries>(
-          args, block.n, at > begin ? at : begin, MinInt(at + step, end), args.q + block.first,
-          args.scratch + static_cast<size_t>(block.first) * kScoreStride);
+          args, block.n, at > begin ? at : begin, MinInt(at + step, end), blocks.n == 1,
+          args.q + block.first, args.scratch + static_cast<size_t>(block.first) * kScoreStride);
     }
   }
 }
@@ -314,11 +341,26 @@ inline void ComputeScores(const AttendArgs& args, const QueryBlocks& blocks) {
 template <typename Type>
 inline void AddAllValues(const AttendArgs& args, const QueryBlocks& blocks) {
   const auto dim = static_cast<size_t>(PanelDim(args.v_head_dim));
-  for (int32_t b = 0; b < blocks.n; ++b) {
-    const QueryBlock block = blocks[b];
-    const auto first = static_cast<size_t>(block.first);
-    AddValues<Type, kAttendQueries>(args.values, args.v_head_dim, block.n, block.begin, block.end,
-                                    args.scratch + first * kScoreStride, args.out + first * dim);
+  if (blocks.n > 1) {
+    for (int32_t b = 0; b < blocks.n; ++b) {
+      const QueryBlock block = blocks[b];
+      const auto first = static_cast<size_t>(block.first);
+      AddValues<Type, kAttendQueries>(args.values, args.v_head_dim, block.n, block.begin, block.end,
+                                      0, args.scratch + first * kScoreStride,
+                                      args.out + first * dim);
+    }
+    return;
+  }
+  // A single block waits for memory: it reads a panel from front to back while the next one comes.
+  const QueryBlock block = blocks[0];
+  for (int32_t at = 0; at < kAttentionChunk; at += kPanelPositions) {
+    const int32_t begin = at > block.begin ? at : block.begin;
+    const int32_t end = MinInt(at + kPanelPositions, block.end);
+    if (begin >= end) continue;
+    const uint8_t* const next = PanelAhead(args, kAttentionChunk + at + kPanelPositions);
+    AddValues<Type, kAttendQueries>(args.values, args.v_head_dim, block.n, begin, end,
+                                    next == nullptr ? 0 : next - args.values[at / kPanelPositions],
+                                    args.scratch, args.out);
   }
 }
 
@@ -341,7 +383,7 @@ inline void AddValuesOfKeys(const AttendArgs& args, const QueryBlocks& blocks) {
         is_ready = true;
       }
       const auto first = static_cast<size_t>(block.first);
-      AddValues<PanelF32, kAttendQueries>(panels, args.v_head_dim, block.n, begin, end,
+      AddValues<PanelF32, kAttendQueries>(panels, args.v_head_dim, block.n, begin, end, 0,
                                           args.scratch + first * kScoreStride,
                                           args.out + first * dim);
     }
