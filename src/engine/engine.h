@@ -21,7 +21,8 @@ namespace colibri {
 
 class Tokenizer;
 
-inline constexpr KvType kDefaultKvType = KvType::kF32;
+// Measured: the predictions' KL divergence from those of float32 is below 1e-6 (docs/quality.md).
+inline constexpr KvType kDefaultKvType = KvType::kF16;
 
 struct EngineOptions {
   int32_t n_threads = 0;           // 0: DefaultThreadCount()

@@ -198,8 +198,12 @@ class Inspect(unittest.TestCase):
         self.assertEqual(report["tensor_bytes"], sum(entry["bytes"] for entry in report["types"].values()))
         memory = report["memory"]
         self.assertEqual(memory["total_bytes"], memory["weight_bytes"] + memory["kv_bytes"] + memory["scratch_bytes"])
-        # float32 keys and values of 5 layers, 2 heads of 64
-        self.assertEqual(5 * 2 * 2 * 64 * 4, report["kv_bytes_per_token"])
+        # keys and values of 5 layers, 2 heads of 64, in two bytes each
+        self.assertEqual("f16", memory["kv_type"])
+        self.assertEqual(5 * 2 * 2 * 64 * 2, report["kv_bytes_per_token"])
+        report = json.loads(colibri("inspect", NANO, "--json", "--kv-type", "q8_0", check=0).stdout)
+        self.assertEqual("q8_0", report["memory"]["kv_type"])
+        self.assertEqual(5 * 2 * 2 * (64 + 4), report["kv_bytes_per_token"])
 
     def test_text_shows_every_tensor_and_on_request_every_layer(self):
         text = colibri("inspect", NANO, check=0).stdout

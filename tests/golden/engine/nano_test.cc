@@ -38,8 +38,10 @@ std::string NanoDir() {
 }
 
 std::unique_ptr<Engine> LoadNano(const std::string& path) {
-  auto engine =
-      Engine::Create(path, {.max_context = 1024, .max_batch_tokens = 512, .max_sequences = 48}, {});
+  auto engine = Engine::Create(
+      path,
+      {.max_context = 1024, .max_batch_tokens = 512, .max_sequences = 48, .kv_type = KvType::kF32},
+      {});
   EXPECT_TRUE(engine.ok()) << engine.status().ToString();
   return engine.ok() ? std::move(engine).value() : nullptr;
 }

@@ -230,8 +230,8 @@ TEST(EngineMemory, TheContextShrinksToTheCacheAndSaysSo) {
   const ChainModel model({});
   std::vector<std::string> lines;
   const Log log([&](LogLevel, std::string_view line) { lines.emplace_back(line); });
-  // A page holds 32 positions of 2 layers, each with keys and values of 2 heads of 16 floats.
-  const uint64_t page_bytes = 2 * 2 * 2 * PanelBytes(KvType::kF32, 16);
+  // A page holds 32 positions of 2 layers, each with keys and values of 2 heads of 16 elements.
+  const uint64_t page_bytes = 2 * 2 * 2 * PanelBytes(kDefaultKvType, 16);
   const auto engine =
       Engine::Create(model.path(), {.n_threads = 1, .kv_cache_bytes = 2 * page_bytes}, log);
   ASSERT_TRUE(engine.ok()) << engine.status().ToString();
