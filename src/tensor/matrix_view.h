@@ -9,8 +9,8 @@
 
 namespace colibri {
 
-// Looks at memory that somebody else owns. Row-major, rows row_bytes apart; in panels row_bytes is a
-// row's share of its panel, so that panels begin where row() says of their first rows.
+// Looks at memory that somebody else owns. Row-major, rows row_bytes apart; in panels row_bytes is
+// a row's share of its panel, so that panels begin where row() says of their first rows.
 struct MatrixView {
   DType dtype = DType::kF32;
   int32_t rows = 0;
