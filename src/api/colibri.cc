@@ -138,6 +138,25 @@ colibri_status Refuse(char** error, std::string_view argument) noexcept {
   return Guarded(error, [&] { return Missing(argument); });
 }
 
+// Whether an option names one of an enum's values, 0 to `last`.
+Status CheckChoice(std::string_view name, int32_t value, int32_t last) {
+  if (value >= 0 && value <= last) return Status();
+  return InvalidArgument(StrCat(name, " is ", value, ", must be in [0, ", last, "]"));
+}
+
+colibri::KvType ToKvType(int32_t kv_type) {
+  switch (kv_type) {
+    case COLIBRI_KV_F32:
+      return colibri::KvType::kF32;
+    case COLIBRI_KV_BF16:
+      return colibri::KvType::kBF16;
+    case COLIBRI_KV_Q8_0:
+      return colibri::KvType::kQ8_0;
+    default:
+      return colibri::KvType::kF16;
+  }
+}
+
 colibri::EngineOptions ToEngineOptions(const colibri_engine_options& c) {
   colibri::EngineOptions options;
   options.n_threads = c.n_threads;
@@ -148,6 +167,7 @@ colibri::EngineOptions ToEngineOptions(const colibri_engine_options& c) {
   options.memory_budget_bytes = c.memory_budget_bytes;
   options.activations = c.activations == COLIBRI_ACTIVATIONS_F32 ? colibri::ActivationType::kFloat32
                                                                  : colibri::ActivationType::kInt8;
+  options.kv_type = ToKvType(c.kv_type);
   if (c.isa != nullptr) options.forced_isa = c.isa;
   if (c.on_load != nullptr) {
     options.load_progress = [c](uint64_t done, uint64_t total) { c.on_load(c.user, done, total); };
@@ -297,11 +317,8 @@ colibri_status colibri_engine_load(const char* path, const colibri_engine_option
     colibri_engine_options c;
     colibri_engine_options_init(&c);
     COLIBRI_RETURN_IF_ERROR(colibri::ReadOptions(options, "colibri_engine_options", c));
-    if (c.activations < COLIBRI_ACTIVATIONS_INT8 || c.activations > COLIBRI_ACTIVATIONS_F32) {
-      return InvalidArgument(StrCat("activations is ", c.activations, ", must be in [",
-                                    static_cast<int>(COLIBRI_ACTIVATIONS_INT8), ", ",
-                                    static_cast<int>(COLIBRI_ACTIVATIONS_F32), "]"));
-    }
+    COLIBRI_RETURN_IF_ERROR(CheckChoice("activations", c.activations, COLIBRI_ACTIVATIONS_F32));
+    COLIBRI_RETURN_IF_ERROR(CheckChoice("kv_type", c.kv_type, COLIBRI_KV_Q8_0));
     auto state = std::make_shared<EngineState>();
     COLIBRI_ASSIGN_OR_RETURN(state->engine,
                              colibri::Engine::Create(path, ToEngineOptions(c), ToLog(c)));

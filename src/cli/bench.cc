@@ -221,6 +221,7 @@ std::string JsonReport(const Options& options, const Setup& setup,
       {"threads", setup.n_threads},
       {"context", options.n_context},
       {"kv_type", KvTypeName(options.kv_type)},
+      {"activations", ActivationTypeName(options.activations)},
       {"prompt", options.n_prompt},
       {"generate", options.n_generate},
       {"batch", options.batch},
@@ -248,7 +249,8 @@ std::string TextReport(const Options& options, const Setup& setup,
                        const std::vector<RunFigures>& runs) {
   std::ostringstream out;
   out << setup.architecture << ", " << setup.isa << ", " << setup.n_threads << " threads, batch "
-      << options.batch << ", KV cache " << KvTypeName(options.kv_type) << ", "
+      << options.batch << ", KV cache " << KvTypeName(options.kv_type) << ", activations "
+      << ActivationTypeName(options.activations) << ", "
       << (options.n_context > 0 ? StrCat(options.n_context, " tokens before, ") : std::string())
       << options.n_prompt << " prompt tokens, " << options.n_generate << " generated, "
       << runs.size() << (runs.size() == 1 ? " run\n\n" : " runs\n\n") << std::left << std::setw(34)

@@ -13,15 +13,20 @@ void AddThreadsFlag(CLI::App& app, int32_t& n_threads) {
       ->check(Between(1, kMaxThreads));
 }
 
+const char* ActivationTypeName(ActivationType activations) {
+  return activations == ActivationType::kInt8 ? "int8" : "f32";
+}
+
 void AddActivationsFlag(CLI::App& app, ActivationType& activations) {
-  const std::string fallback = activations == ActivationType::kInt8 ? "int8" : "f32";
+  const std::string fallback = ActivationTypeName(activations);
   app.add_option_function<std::string>(
          "--activations",
          [&activations](const std::string& name) {
            activations = name == "int8" ? ActivationType::kInt8 : ActivationType::kFloat32;
          },
          StrCat("What quantised weights are multiplied by: int8, the fast way, rounds activations "
-                "to 8 bits with a scale for each 32; f32 leaves them as they are. Default: ",
+                "to 8 bits with a scale for each 32; f32 leaves them as they are, as they always "
+                "are for types without integer kernels (iq1, iq2, iq3, tq). Default: ",
                 fallback))
       ->type_name("TYPE")
       ->check(CLI::IsMember({"int8", "f32"}));

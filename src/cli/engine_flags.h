@@ -18,6 +18,8 @@ inline constexpr int32_t kMaxThreads = 1024;
 void AddThreadsFlag(CLI::App& app, int32_t& n_threads);
 // --activations alone; what `activations` holds is the default.
 void AddActivationsFlag(CLI::App& app, ActivationType& activations);
+// "int8" or "f32".
+const char* ActivationTypeName(ActivationType activations);
 // --ctx alone.
 void AddContextFlag(CLI::App& app, int32_t& max_context);
 // --kv-type alone.

@@ -100,11 +100,18 @@ ExitCode FailEvaluation(const Status& status, Console& console) {
 nlohmann::ordered_json EvaluationJson(const Engine& engine, const EvaluationModel& model,
                                       const EvaluationFlags& flags, const WindowPlan& plan) {
   nlohmann::ordered_json out = {
-      {"model", model.path},      {"architecture", engine.config().architecture},
-      {"isa", engine.isa()},      {"threads", engine.n_threads()},
-      {"text", flags.text},       {"text_tokens", model.text.ids.size()},
-      {"context", plan.context},  {"stride", flags.windows.stride},
-      {"chunks", plan.n_windows}, {"scored_tokens", plan.n_scored()},
+      {"model", model.path},
+      {"architecture", engine.config().architecture},
+      {"isa", engine.isa()},
+      {"threads", engine.n_threads()},
+      {"activations", ActivationTypeName(model.options.activations)},
+      {"kv_type", KvTypeName(model.options.kv_type)},
+      {"text", flags.text},
+      {"text_tokens", model.text.ids.size()},
+      {"context", plan.context},
+      {"stride", flags.windows.stride},
+      {"chunks", plan.n_windows},
+      {"scored_tokens", plan.n_scored()},
       {"bos", nullptr},
   };
   if (plan.bos) out["bos"] = *plan.bos;

@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t kAlignment = 64;
 // A copy is cut into reads of this size, so that several threads keep the disk busy.
 constexpr uint64_t kReadBytes = 8u << 20;
+// What is packed is read into a thread's own buffer first: so much at a time.
+constexpr uint64_t kPackBytes = 2u << 20;
 // Progress is told after about this much.
 constexpr uint64_t kStrideBytes = 256u << 20;
 
@@ -303,7 +305,7 @@ uint64_t WeightLoader::Unit(const Request& request) {
       return kReadBytes;
     case Transform::kPack: {
       const uint64_t panel = PanelBytes(request.dtype, request.cols);
-      return std::max<uint64_t>(kReadBytes / panel, 1) * panel;
+      return std::max<uint64_t>(kPackBytes / panel, 1) * panel;
     }
     default:
       return request.bytes;

@@ -105,6 +105,25 @@ TEST(CApi, OptionsOfOtherVersionsAreReadOrRefused) {
   colibri_session_free(raw);
 }
 
+TEST(CApi, AnActivationOrCacheTypeThatDoesNotExistIsRefused) {
+  colibri_engine_options options;
+  colibri_engine_options_init(&options);
+  EXPECT_EQ(options.activations, COLIBRI_ACTIVATIONS_INT8);
+  EXPECT_EQ(options.kv_type, COLIBRI_KV_F16);
+  colibri_engine* engine = nullptr;
+  for (int32_t* option : {&options.activations, &options.kv_type}) {
+    const int32_t valid = *option;
+    for (const int32_t value : {-1, 4}) {
+      *option = value;
+      Message m;
+      EXPECT_EQ(colibri_engine_load("x", &options, &engine, &m.text), COLIBRI_INVALID_ARGUMENT);
+      EXPECT_NE(m.str().find("is " + std::to_string(value) + ", must be in [0, "),
+                std::string::npos);
+    }
+    *option = valid;
+  }
+}
+
 TEST(CApi, AResultThatWasNotInitialisedIsRefused) {
   auto engine = LoadNano();
   colibri_session* session = nullptr;

@@ -61,7 +61,8 @@ inline float Half(const uint8_t* p) {
 }
 // The nearest binary16, ties to even; infinity beyond its range.
 inline uint16_t RoundToHalf(float x) {
-  return static_cast<uint16_t>(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT));
+  const __m128i halves = _mm_cvtps_ph(_mm_set_ss(x), _MM_FROUND_TO_NEAREST_INT);
+  return static_cast<uint16_t>(_mm_cvtsi128_si32(halves));
 }
 
 // out[j][i] = in[i][j] for i, j < 8; rows are a stride apart.
