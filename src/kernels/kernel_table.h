@@ -72,14 +72,15 @@ struct GatedActivationArgs {
   float limit = 7.0f;    // kSwigluOai alone
 };
 
-// One instruction set's functions. Every entry of a selected table is set. All are pure, allocate
-// nothing, need no alignment but the scratch's, and may run on any number of threads.
+// One instruction set's functions. Every entry of a selected table is set, but those of
+// panel_matmul for types without panels. All are pure, allocate nothing, need no alignment but the
+// scratch's, and may run on any number of threads.
 //
 // The rule that guarantee 1 rests on: the bits of an output element depend on its own inputs and on
 // the table alone, never on how many rows, tokens or positions the same call computes, nor on where
 // they lie.
 struct KernelTable {
-  const char* name = nullptr;  // "generic", "avx2", "avx512": what COLIBRI_FORCE_ISA names
+  const char* name = nullptr;  // "generic", "avx512vnni": what COLIBRI_FORCE_ISA names
 
   // Decodes n elements (whole blocks) to float32, bit-equal to DequantizeReference.
   using DecodeFn = void (*)(const void* src, float* dst, size_t n);
@@ -106,15 +107,8 @@ struct KernelTable {
   void (*gated_activation)(const GatedActivationArgs& args, const float* gate, const float* up,
                            size_t n, float* out) = nullptr;
 
-  // x[i] = exp(x[i] - max), and the sum of these in a fixed order.
+  // x[i] = exp(x[i] - max), and the sum of these in a fixed order: what attend does to scores.
   float (*exp_sum)(float* x, size_t n, float max) = nullptr;
-  // The largest of n > 0 values (NaN is ignored unless all are).
-  float (*max)(const float* x, size_t n) = nullptr;
-
-  // out[c] += sum over p, in order of p, of weight[p] * v[p * v_stride + c]: attention's weighted
-  // values. One fused multiply-add an element and position.
-  void (*weighted_sum)(const float* weight, size_t n_positions, const float* v, size_t v_stride,
-                       size_t n, float* out) = nullptr;
 
   // y[i] += a * x[i], fused.
   void (*axpy)(float a, const float* x, size_t n, float* y) = nullptr;

@@ -28,8 +28,6 @@ KernelTable Inherit(const KernelTable& base, const KernelTable& newer) {
   take(out.layer_norm, newer.layer_norm);
   take(out.gated_activation, newer.gated_activation);
   take(out.exp_sum, newer.exp_sum);
-  take(out.max, newer.max);
-  take(out.weighted_sum, newer.weighted_sum);
   take(out.axpy, newer.axpy);
   for (size_t i = 0; i < kNumKvTypes; ++i) {
     take(out.attend[i], newer.attend[i]);

@@ -12,6 +12,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/select.h"
 #include "support/kernel_data.h"
+#include "support/kernel_tables.h"
 #include "tensor/half.h"
 
 namespace colibri {
@@ -22,14 +23,6 @@ using testing::RandomFloats;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr KvType kTypes[] = {KvType::kF32, KvType::kBF16, KvType::kF16, KvType::kQ8_0};
-
-std::vector<const KernelTable*> RunnableTables() {
-  std::vector<const KernelTable*> out;
-  for (const KernelTableChoice& choice : AllKernels()) {
-    if (choice.runnable) out.push_back(choice.table);
-  }
-  return out;
-}
 
 size_t IndexOf(KvType type) {
   return static_cast<size_t>(type);
@@ -424,10 +417,8 @@ TEST_P(Attention, BlendWeighsBoth) {
   }
 }
 
-std::string TableName(const ::testing::TestParamInfo<const KernelTable*>& info) {
-  return info.param->name;
-}
-INSTANTIATE_TEST_SUITE_P(EveryTable, Attention, ::testing::ValuesIn(RunnableTables()), TableName);
+INSTANTIATE_TEST_SUITE_P(EveryTable, Attention, ::testing::ValuesIn(testing::RunnableTables()),
+                         testing::TableName);
 
 }  // namespace
 }  // namespace colibri

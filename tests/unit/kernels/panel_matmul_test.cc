@@ -12,6 +12,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/select.h"
 #include "support/kernel_data.h"
+#include "support/kernel_tables.h"
 #include "tensor/dequantize.h"
 #include "tensor/packed.h"
 
@@ -20,27 +21,7 @@ namespace {
 
 using testing::RandomFloats;
 using testing::RandomWeights;
-using testing::WeightDTypes;
-
-struct Case {
-  const KernelTable* table;
-  DType dtype;
-};
-
-std::vector<Case> AllCases() {
-  std::vector<Case> out;
-  for (const KernelTableChoice& choice : AllKernels()) {
-    if (!choice.runnable) continue;
-    for (const DType dtype : WeightDTypes()) {
-      if (FindPanelFormat(dtype) != nullptr) out.push_back({choice.table, dtype});
-    }
-  }
-  return out;
-}
-
-std::string CaseName(const ::testing::TestParamInfo<Case>& info) {
-  return std::string(info.param.table->name) + "_" + std::string(DTypeName(info.param.dtype));
-}
+using testing::TableAndType;
 
 bool SameBits(float a, float b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0;
@@ -82,15 +63,15 @@ std::vector<ActivationGroup> Quantize(const KernelTable& table, const std::vecto
   return out;
 }
 
-class PanelMatMul : public ::testing::TestWithParam<Case> {
+class PanelMatMul : public ::testing::TestWithParam<TableAndType> {
  protected:
   const KernelTable& table() const { return *GetParam().table; }
   DType dtype() const { return GetParam().dtype; }
   int32_t Block() const { return FindPanelFormat(dtype())->block_columns; }
 
-  std::vector<float> Multiply(const Weights& w, const std::vector<ActivationGroup>& x,
-                              int32_t n_tokens) const {
-    std::vector<float> out(static_cast<size_t>(n_tokens) * static_cast<size_t>(w.rows), NAN);
+  // What the tests change of a product of all rows.
+  PanelMatMulArgs Arguments(const Weights& w, const std::vector<ActivationGroup>& x,
+                            int32_t n_tokens, std::vector<float>& out) const {
     PanelMatMulArgs args{};
     args.w = w.panels.get();
     args.n_rows = w.rows;
@@ -100,8 +81,17 @@ class PanelMatMul : public ::testing::TestWithParam<Case> {
     args.n_tokens = n_tokens;
     args.out = out.data();
     args.out_stride = static_cast<size_t>(w.rows);
-    table().panel_matmul[static_cast<size_t>(dtype())](args);
+    return args;
+  }
+  std::vector<float> Multiply(const KernelTable& kernels, const Weights& w,
+                              const std::vector<ActivationGroup>& x, int32_t n_tokens) const {
+    std::vector<float> out(static_cast<size_t>(n_tokens) * static_cast<size_t>(w.rows), NAN);
+    kernels.panel_matmul[static_cast<size_t>(dtype())](Arguments(w, x, n_tokens, out));
     return out;
+  }
+  std::vector<float> Multiply(const Weights& w, const std::vector<ActivationGroup>& x,
+                              int32_t n_tokens) const {
+    return Multiply(table(), w, x, n_tokens);
   }
 
   // Against the sum in double of exact weights and the activations as they were quantised.
@@ -161,24 +151,13 @@ TEST_P(PanelMatMul, SetsWithFusedMultiplyAddAgreeBitForBit) {
   const Weights w(dtype(), 48, 3 * Block(), 31);
   const auto x = Quantize(table(), RandomFloats(7 * static_cast<size_t>(w.cols), 5), w.cols);
   const std::vector<float> out = Multiply(w, x, 7);
-  for (const KernelTableChoice& other : AllKernels()) {
-    if (!other.runnable || std::string(other.table->name) == "generic") continue;
-    std::vector<float> theirs(out.size());
-    const auto xs =
-        Quantize(*other.table, RandomFloats(7 * static_cast<size_t>(w.cols), 5), w.cols);
-    ASSERT_EQ(std::memcmp(xs.data(), x.data(), x.size() * sizeof(x[0])), 0) << other.table->name;
-    PanelMatMulArgs args{};
-    args.w = w.panels.get();
-    args.n_rows = w.rows;
-    args.k = w.cols;
-    args.x = xs.data();
-    args.x_stride = static_cast<size_t>(w.cols / kGroupColumns);
-    args.n_tokens = 7;
-    args.out = theirs.data();
-    args.out_stride = static_cast<size_t>(w.rows);
-    other.table->panel_matmul[static_cast<size_t>(dtype())](args);
+  for (const KernelTable* other : testing::RunnableTables()) {
+    if (std::string(other->name) == "generic") continue;
+    const auto xs = Quantize(*other, RandomFloats(7 * static_cast<size_t>(w.cols), 5), w.cols);
+    ASSERT_EQ(std::memcmp(xs.data(), x.data(), x.size() * sizeof(x[0])), 0) << other->name;
+    const std::vector<float> theirs = Multiply(*other, w, xs, 7);
     for (size_t i = 0; i < out.size(); ++i)
-      ASSERT_TRUE(SameBits(out[i], theirs[i])) << other.table->name << " " << i;
+      ASSERT_TRUE(SameBits(out[i], theirs[i])) << other->name << " " << i;
   }
 }
 
@@ -222,16 +201,8 @@ TEST_P(PanelMatMul, BiasWeightsAndIndirectRows) {
   const std::vector<float> bias = RandomFloats(40, 7), weight = RandomFloats(3, 8);
   const int32_t x_rows[3] = {4, 0, 2}, out_rows[3] = {1, 3, 0};
   std::vector<float> out(4 * 40, 2.0f);
-  PanelMatMulArgs args{};
-  args.w = w.panels.get();
-  args.n_rows = 40;
-  args.k = w.cols;
-  args.x = x.data();
-  args.x_stride = static_cast<size_t>(w.cols / kGroupColumns);
+  PanelMatMulArgs args = Arguments(w, x, 3, out);
   args.x_rows = x_rows;
-  args.n_tokens = 3;
-  args.out = out.data();
-  args.out_stride = 40;
   args.out_rows = out_rows;
   args.bias = bias.data();
   args.out_weight = weight.data();
@@ -246,7 +217,11 @@ TEST_P(PanelMatMul, BiasWeightsAndIndirectRows) {
   for (size_t r = 0; r < 40; ++r) EXPECT_EQ(out[2 * 40 + r], 2.0f);  // nobody's row
 }
 
-INSTANTIATE_TEST_SUITE_P(All, PanelMatMul, ::testing::ValuesIn(AllCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(All, PanelMatMul,
+                         ::testing::ValuesIn(testing::TablesAndTypes([](DType dtype) {
+                           return FindPanelFormat(dtype) != nullptr;
+                         })),
+                         testing::TableAndTypeName);
 
 class QuantizeRow : public ::testing::TestWithParam<const KernelTable*> {};
 
@@ -297,15 +272,8 @@ TEST_P(QuantizeRow, TinyValuesAreZeros) {
   for (const int8_t q : group.q) EXPECT_EQ(q, 0);
 }
 
-std::vector<const KernelTable*> RunnableTables() {
-  std::vector<const KernelTable*> out;
-  for (const KernelTableChoice& choice : AllKernels()) {
-    if (choice.runnable) out.push_back(choice.table);
-  }
-  return out;
-}
-INSTANTIATE_TEST_SUITE_P(All, QuantizeRow, ::testing::ValuesIn(RunnableTables()),
-                         [](const auto& table) { return std::string(table.param->name); });
+INSTANTIATE_TEST_SUITE_P(All, QuantizeRow, ::testing::ValuesIn(testing::RunnableTables()),
+                         testing::TableName);
 
 }  // namespace
 }  // namespace colibri

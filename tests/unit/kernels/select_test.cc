@@ -48,14 +48,21 @@ TEST(SelectKernels, EveryTableIsComplete) {
     for (size_t i = 0; i < kNumDTypes; ++i) {
       EXPECT_NE(table.decode[i], nullptr) << table.name << " " << i;
       EXPECT_NE(table.matmul[i], nullptr) << table.name << " " << i;
+      const bool has_panels = FindPanelFormat(static_cast<DType>(i)) != nullptr;
+      EXPECT_EQ(table.panel_matmul[i] != nullptr, has_panels) << table.name << " " << i;
     }
     EXPECT_NE(table.rms_norm, nullptr);
     EXPECT_NE(table.layer_norm, nullptr);
     EXPECT_NE(table.gated_activation, nullptr);
     EXPECT_NE(table.exp_sum, nullptr);
-    EXPECT_NE(table.max, nullptr);
-    EXPECT_NE(table.weighted_sum, nullptr);
     EXPECT_NE(table.axpy, nullptr);
+    EXPECT_NE(table.quantize_row, nullptr);
+    EXPECT_NE(table.blend, nullptr);
+    for (size_t i = 0; i < kNumKvTypes; ++i) {
+      EXPECT_NE(table.attend[i], nullptr) << table.name << " " << i;
+      EXPECT_NE(table.store_keys[i], nullptr) << table.name << " " << i;
+      EXPECT_NE(table.store_values[i], nullptr) << table.name << " " << i;
+    }
   }
 }
 

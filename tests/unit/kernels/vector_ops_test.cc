@@ -12,6 +12,7 @@
 #include "kernels/kernel_table.h"
 #include "kernels/select.h"
 #include "support/kernel_data.h"
+#include "support/kernel_tables.h"
 
 namespace colibri {
 namespace {
@@ -20,18 +21,6 @@ using testing::RandomFloats;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-std::vector<const KernelTable*> RunnableTables() {
-  std::vector<const KernelTable*> out;
-  for (const KernelTableChoice& choice : AllKernels()) {
-    if (choice.runnable) out.push_back(choice.table);
-  }
-  return out;
-}
-
-std::string TableName(const ::testing::TestParamInfo<const KernelTable*>& info) {
-  return info.param->name;
-}
 
 // Heap memory of exactly this size, so that AddressSanitizer sees every access beyond.
 struct Exact {
@@ -114,22 +103,6 @@ TEST_P(VectorOps, AnExponentialDoesNotDependOnItsPlace) {
   const auto x = RandomFloats(67, 9, 10.0f);
   const auto together = ExpOf(x);
   for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(ExpOf({x[i]})[0], together[i]) << i;
-}
-
-TEST_P(VectorOps, MaxFindsTheLargestAndIgnoresNan) {
-  for (const size_t n : {1u, 5u, 8u, 16u, 17u, 33u, 100u}) {
-    for (size_t place = 0; place < n; ++place) {
-      auto x = RandomFloats(n, 3);
-      x[place] = 100.0f;
-      EXPECT_EQ(table().max(Exact(x).get(), n), 100.0f);
-      std::fill(x.begin(), x.end(), kNan);
-      x[place] = -5.0f;
-      EXPECT_EQ(table().max(Exact(x).get(), n), -5.0f);
-      x[place] = -kInf;
-      EXPECT_EQ(table().max(Exact(x).get(), n), -kInf);
-    }
-    EXPECT_TRUE(std::isnan(table().max(Exact(std::vector<float>(n, kNan)).get(), n)));
-  }
 }
 
 TEST_P(VectorOps, RmsNormAgreesWithDouble) {
@@ -288,24 +261,6 @@ TEST_P(VectorOps, AnActivationDoesNotDependOnItsPlace) {
   }
 }
 
-TEST_P(VectorOps, WeightedSumAddsInOrderOfPositions) {
-  constexpr size_t kPositions = 13, kStride = 210;
-  const auto weight = RandomFloats(kPositions, 1), v = RandomFloats(kPositions * kStride, 2);
-  for (const size_t n : {1u, 7u, 8u, 16u, 31u, 64u, 65u, 128u, 200u}) {
-    const auto before = RandomFloats(n, 3);
-    const Exact out(before), values(std::vector<float>(v.begin(), v.end() - (kStride - n)));
-    table().weighted_sum(weight.data(), kPositions, values.get(), kStride, n, out.get());
-    for (size_t c = 0; c < n; ++c) {
-      // The same chain, one column and one position at a time.
-      float want = before[c];
-      for (size_t p = 0; p < kPositions; ++p) {
-        table().axpy(weight[p], &v[p * kStride + c], 1, &want);
-      }
-      ASSERT_EQ(out.get()[c], want) << "column " << c << " of " << n;
-    }
-  }
-}
-
 TEST_P(VectorOps, AxpyAddsEveryElement) {
   for (const size_t n : {0u, 1u, 8u, 15u, 16u, 33u}) {
     const auto x = RandomFloats(n, 1), y = RandomFloats(n, 2);
@@ -318,7 +273,8 @@ TEST_P(VectorOps, AxpyAddsEveryElement) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryTable, VectorOps, ::testing::ValuesIn(RunnableTables()), TableName);
+INSTANTIATE_TEST_SUITE_P(EveryTable, VectorOps, ::testing::ValuesIn(testing::RunnableTables()),
+                         testing::TableName);
 
 }  // namespace
 }  // namespace colibri

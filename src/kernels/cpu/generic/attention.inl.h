@@ -252,19 +252,11 @@ inline void ExponentiateScores(float* s, int32_t begin, int32_t end, int32_t fro
   Vec largest = Set1(-infinity);
   for (int32_t p = low; p < high; p += kLanes) largest = Max(Load(s + p), largest);
   const float max = ReduceMax(largest);
-  const Vec shift = Set1(max);
-  Vec sum[4] = {Zero(), Zero(), Zero(), Zero()};
-  for (int32_t p = low; p < high; p += kStep) {
-    for (int j = 0; j < 4; ++j) {
-      const Vec e = Exp(Sub(Load(s + p + j * kLanes), shift));
-      Store(s + p + j * kLanes, e);
-      sum[j] = Add(sum[j], e);
-    }
-  }
+  const float sum = ExpSum(s + low, static_cast<size_t>(high - low), max);
   for (int32_t p = from; p < low; ++p) s[p] = 0.0f;
   for (int32_t p = high; p < to; ++p) s[p] = 0.0f;
   *max_out = max;
-  *sum_out = ReduceSum(Add(Add(sum[0], sum[1]), Add(sum[2], sum[3])));
+  *sum_out = sum;
 }
 
 // A panel of values, float32, from one of keys.

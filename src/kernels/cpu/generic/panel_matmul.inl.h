@@ -51,6 +51,13 @@ template <typename Format, int kVecs, int kTokens, int kPart>
   }
 }
 
+// Brings kBytes to L2 and returns what follows them.
+template <int32_t kBytes>
+[[gnu::always_inline]] inline const uint8_t* AskFor(const uint8_t* p) {
+  for (int32_t line = 0; line < kBytes; line += 64) PrefetchL2(p + line);
+  return p + kBytes;
+}
+
 // kVecs vectors of rows from `row` on, for kTokens tokens, over all columns.
 //   tokens  each token's first group
 //   next    what will be read after this panel, asked for meanwhile; or null
@@ -73,11 +80,9 @@ void PanelTile(const uint8_t* panel, int row, int32_t n_blocks, const uint8_t* n
 #pragma GCC unroll 4
     for (int v = 0; v < kVecs; ++v) header[v] = Format::LoadHeader(group, row + v * kLanes);
     group += Format::kHeaderBytes;
+    if (next != nullptr) next = AskFor<Format::kHeaderBytes>(next);
     for (int32_t g = 0; g < Format::kGroups; ++g) {
-      if (next != nullptr) {
-        for (int32_t line = 0; line < Format::kGroupBytes; line += 64) PrefetchL2(next + line);
-        next += Format::kGroupBytes;
-      }
+      if (next != nullptr) next = AskFor<Format::kGroupBytes>(next);
       const auto part = [&](auto index) __attribute__((always_inline)) {
         constexpr int kPart = decltype(index)::value;
         IVec sum[kVecs][kTokens];
@@ -136,9 +141,9 @@ inline void FinishPanelRows(const PanelMatMulArgs& args, int32_t first_row, int3
   float* const out = args.out + static_cast<size_t>(out_row) * args.out_stride + first_row;
   ForEachVector(static_cast<size_t>(n_rows), [&](size_t i, int n) {
     Vec value = Load(sums + i);
-    if (args.bias != nullptr) value = Add(value, LoadN(args.bias + first_row + i, n));
+    if (args.bias != nullptr) value = Add(value, LoadUpTo(args.bias + first_row + i, n));
     if (args.out_weight != nullptr)
-      value = Fma(Set1(args.out_weight[token]), value, LoadN(out + i, n));
+      value = Fma(Set1(args.out_weight[token]), value, LoadUpTo(out + i, n));
     StoreUpTo(out + i, value, n);
   });
 }
@@ -235,4 +240,12 @@ consteval void AddPanelEntries(KernelTable& table) {
   set(DType::kIQ4_XS, PanelMatMul<PanelIQ4_XS>);
   set(DType::kMXFP4, PanelMatMul<PanelMXFP4>);
   set(DType::kNVFP4, PanelMatMul<PanelNVFP4>);
+}
+
+// The table of a set that has integer products alone of its own.
+consteval KernelTable PanelEntries(const char* name) {
+  KernelTable table;
+  table.name = name;
+  AddPanelEntries(table);
+  return table;
 }

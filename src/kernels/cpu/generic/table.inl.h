@@ -12,8 +12,6 @@ consteval KernelTable CommonEntries(const char* name) {
   table.layer_norm = LayerNorm;
   table.gated_activation = GatedActivate;
   table.exp_sum = ExpSum;
-  table.max = MaxOf;
-  table.weighted_sum = WeightedSum;
   table.axpy = Axpy;
   table.attend = AttendEntries();
   table.store_keys = StoreKeysEntries();

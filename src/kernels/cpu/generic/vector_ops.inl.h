@@ -107,54 +107,6 @@ float ExpSum(float* x, size_t n, float max) {
   });
 }
 
-float MaxOf(const float* x, size_t n) {
-  const float infinity = __builtin_inff();
-  Vec largest = Set1(-infinity);
-  size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) largest = Max(Load(x + i), largest);
-  float out = ReduceMax(largest);
-  for (; i < n; ++i) out = x[i] > out ? x[i] : out;
-  if (out != -infinity) return out;
-  // Nothing above -infinity: only NaN, or a real -infinity among them.
-  for (i = 0; i < n; ++i) {
-    if (x[i] == out) return out;
-  }
-  return __builtin_nanf("");
-}
-
-template <int kVectors>
-inline void WeightedSumColumns(const float* weight, size_t n_positions, const float* v,
-                               size_t v_stride, float* out) {
-  Vec sum[kVectors];
-  for (int j = 0; j < kVectors; ++j) sum[j] = Load(out + j * kLanes);
-  for (size_t p = 0; p < n_positions; ++p) {
-    const Vec w = Set1(weight[p]);
-    const float* const row = v + p * v_stride;
-    for (int j = 0; j < kVectors; ++j) sum[j] = Fma(w, Load(row + j * kLanes), sum[j]);
-  }
-  for (int j = 0; j < kVectors; ++j) Store(out + j * kLanes, sum[j]);
-}
-
-void WeightedSum(const float* weight, size_t n_positions, const float* v, size_t v_stride, size_t n,
-                 float* out) {
-  constexpr size_t kColumns = 4 * kLanes;
-  size_t c = 0;
-  for (; c + kColumns <= n; c += kColumns) {
-    WeightedSumColumns<4>(weight, n_positions, v + c, v_stride, out + c);
-  }
-  for (; c + kLanes <= n; c += kLanes) {
-    WeightedSumColumns<1>(weight, n_positions, v + c, v_stride, out + c);
-  }
-  if (c < n) {
-    const int count = static_cast<int>(n - c);
-    Vec sum = LoadN(out + c, count);
-    for (size_t p = 0; p < n_positions; ++p) {
-      sum = Fma(Set1(weight[p]), LoadN(v + p * v_stride + c, count), sum);
-    }
-    StoreN(out + c, sum, count);
-  }
-}
-
 void Axpy(float a, const float* x, size_t n, float* y) {
   const Vec factor = Set1(a);
   ForEachVector(n, [&](size_t i, int count) {

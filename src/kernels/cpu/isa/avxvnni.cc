@@ -24,13 +24,6 @@ namespace {
 #include "kernels/cpu/generic/panel_matmul.inl.h"
 // clang-format on
 
-consteval KernelTable PanelEntries(const char* name) {
-  KernelTable table;
-  table.name = name;
-  AddPanelEntries(table);
-  return table;
-}
-
 }  // namespace
 
 constinit const KernelTable isa::kAvxVnni = PanelEntries("avxvnni");
