@@ -16,7 +16,7 @@ constexpr int kDigits = 6;  // as llama.cpp prints them
 
 }  // namespace
 
-void AddEvaluationFlags(CLI::App& app, EvaluationFlags& flags) {
+void AddEvaluationFlags(CLI::App& app, EvaluationFlags& flags, EngineOptions& engine) {
   app.add_option("-f,--text", flags.text, "The text, UTF-8; - reads standard input")
       ->type_name("FILE")
       ->required();
@@ -40,6 +40,11 @@ void AddEvaluationFlags(CLI::App& app, EvaluationFlags& flags) {
       ->check(AtLeast(1))
       ->capture_default_str();
   app.add_flag("--json", flags.json, "Print JSON");
+  AddThreadsFlag(app, engine.n_threads);
+  AddActivationsFlag(app, engine.activations);
+  // What the weights cost is measured alone unless the flag says otherwise.
+  engine.kv_type = KvType::kF32;
+  AddKvTypeFlag(app, engine.kv_type);
 }
 
 Result<std::string> ReadEvaluationText(const EvaluationFlags& flags) {

@@ -23,8 +23,9 @@ struct EvaluationFlags {
   bool json = false;
 };
 
-// --text, --context, --stride, --chunks, --max-batch, --json.
-void AddEvaluationFlags(CLI::App& app, EvaluationFlags& flags);
+// --text, --context, --stride, --chunks, --max-batch, --json, and of the engine --threads,
+// --activations and --kv-type.
+void AddEvaluationFlags(CLI::App& app, EvaluationFlags& flags, EngineOptions& engine);
 
 // The text that --text names.
 Result<std::string> ReadEvaluationText(const EvaluationFlags& flags);

@@ -25,6 +25,7 @@ struct Options {
   bool json = false;
   bool no_tensors = false;
   int32_t n_threads = 0;
+  ActivationType activations = ActivationType::kInt8;
   KvType kv_type = kDefaultKvType;
   int32_t max_context = 0;
 };
@@ -246,11 +247,12 @@ ExitCode Run(const Options& options, Console& console) {
   Report report;
   report.files = &*files;
   Status wrong;
-  Result<ModelPlan> plan = PlanModel(*files, log);
+  Result<ModelPlan> plan = PlanModel(*files, log, options.activations);
   if (plan.ok()) {
     report.plan = *std::move(plan);
     EngineOptions engine_options;
     engine_options.n_threads = options.n_threads;
+    engine_options.activations = options.activations;
     engine_options.kv_type = options.kv_type;
     engine_options.max_context = options.max_context;
     engine_options.max_sequences = 1;
@@ -276,6 +278,7 @@ CommandBody Add(CLI::App& app) {
   app.add_flag("--no-tensors", options->no_tensors, "Leave out the list of tensors");
   AddContextFlag(app, options->max_context);
   AddThreadsFlag(app, options->n_threads);
+  AddActivationsFlag(app, options->activations);
   AddKvTypeFlag(app, options->kv_type);
   return [options](Console& console) { return Run(*options, console); };
 }

@@ -5,7 +5,6 @@
 
 #include "cli/command.h"
 #include "cli/default_model.h"
-#include "cli/engine_flags.h"
 #include "cli/evaluation.h"
 
 namespace colibri::cli {
@@ -121,12 +120,7 @@ CommandBody Add(CLI::App& app) {
                  "The model that it is compared with, of the same tokenizer")
       ->type_name("MODEL")
       ->required();
-  AddEvaluationFlags(app, options->evaluation);
-  AddThreadsFlag(app, options->engine.n_threads);
-  AddActivationsFlag(app, options->engine.activations);
-  // What the weights cost is measured alone unless the flag says otherwise.
-  options->engine.kv_type = KvType::kF32;
-  AddKvTypeFlag(app, options->engine.kv_type);
+  AddEvaluationFlags(app, options->evaluation, options->engine);
   return [options](Console& console) { return Run(*options, console); };
 }
 
