@@ -191,7 +191,7 @@ void Forward::Impl::Normalize(const NormWeights& norm, int32_t n_tokens) {
 // Each input of a layer is quantised once, for all matrices that read it.
 void Forward::Impl::NormAndQuantize(const NormWeights& norm, int32_t token, int32_t row) {
   Norm(norm, RowOf(w_.residual, token), RowOf(w_.normed, row));
-  if (hidden() % kGroupColumns != 0) return;  // no matrix in panels reads it
+  if (!model_.has_panels() || hidden() % kGroupColumns != 0) return;
   kernels_.quantize_row(RowOf(w_.normed, row), config_.hidden,
                         w_.normed_groups + static_cast<size_t>(row) * NormedRows().group_stride);
 }

@@ -71,6 +71,7 @@ Result<std::unique_ptr<Model>> Model::Load(const ModelFiles& files, ThreadPool& 
   WeightLoader loader(reader, options.activations);
   COLIBRI_RETURN_IF_ERROR(loader.Plan(model->config_, model->weights_));
   model->weight_bytes_ = loader.total_bytes();
+  model->has_panels_ = loader.has_panels();
   model->bytes_per_token_ = CountMatrices(model->config_, model->weights_, true).bytes;
   COLIBRI_ASSIGN_OR_RETURN(model->arena_, loader.Load(pool, options.progress));
   if (model->config_.tied_embeddings) model->weights_.head.matrix = model->weights_.embedding;

@@ -42,6 +42,8 @@ class Model {
   // Bytes of memory that the weights take, and the bytes of them that one decoded token reads.
   uint64_t weight_bytes() const { return weight_bytes_; }
   uint64_t bytes_per_token() const { return bytes_per_token_; }
+  // Whether any matrix lies in panels, so that the layers' inputs are wanted quantised.
+  bool has_panels() const { return has_panels_; }
 
  private:
   Model() = default;
@@ -50,6 +52,7 @@ class Model {
   Arena arena_;
   uint64_t weight_bytes_ = 0;
   uint64_t bytes_per_token_ = 0;
+  bool has_panels_ = false;
 };
 
 // What a load would take, without reading a weight: for `inspect` and for admission. Checks
@@ -62,7 +65,6 @@ struct ModelPlan {
   uint64_t total_parameters = 0;
   uint64_t active_parameters = 0;
 };
-Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log,
-                            ActivationType activations = ActivationType::kInt8);
+Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log, ActivationType activations);
 
 }  // namespace colibri

@@ -236,17 +236,24 @@ Status WeightLoader::RunMxfp4(const Request& request, uint8_t* out) const {
   const uint64_t blocks = request.cols / 32;
   std::vector<uint8_t> scales(((request.rows - 1) * request.row_step + 1) * blocks);
   COLIBRI_RETURN_IF_ERROR(tensors.Read(*request.scales, request.scales_offset, scales));
-  std::vector<uint8_t> packed;
-  const bool packs = request.layout == Layout::kPanels;
-  if (packs) packed.resize(request.rows * blocks * kMxfp4BlockBytes);
-  uint8_t* const rows = packs ? packed.data() : out;
-  for (uint64_t r = 0; r < request.rows; ++r) {
+  const auto write_row = [&](uint64_t r, uint8_t* row) {
     for (uint64_t b = 0; b < blocks; ++b) {
       const uint64_t at = r * request.row_step * blocks + b;
-      PackMxfp4Block(&source[at * 16], scales[at], rows + (r * blocks + b) * kMxfp4BlockBytes);
+      PackMxfp4Block(&source[at * 16], scales[at], row + b * kMxfp4BlockBytes);
     }
+  };
+  const uint64_t row_bytes = blocks * kMxfp4BlockBytes;
+  if (request.layout == Layout::kRows) {
+    for (uint64_t r = 0; r < request.rows; ++r) write_row(r, out + r * row_bytes);
+    return Status();
   }
-  if (packs) PackRows(request.dtype, rows, request.rows, request.cols, out);
+  std::vector<uint8_t> rows(kPanelRows * row_bytes);  // of one panel
+  for (uint64_t first = 0; first < request.rows; first += kPanelRows) {
+    const uint64_t n = std::min<uint64_t>(kPanelRows, request.rows - first);
+    for (uint64_t r = 0; r < n; ++r) write_row(first + r, &rows[r * row_bytes]);
+    PackRows(request.dtype, rows.data(), n, request.cols, out);
+    out += PanelBytes(request.dtype, request.cols);
+  }
   return Status();
 }
 
@@ -291,6 +298,11 @@ Status WeightLoader::RunWithinMemory(const Request& request, uint64_t begin, uin
                                     FormatBytes(request.source_bytes),
                                     " that must be rewritten while they are read"));
   }
+}
+
+bool WeightLoader::has_panels() const {
+  return std::any_of(requests_.begin(), requests_.end(),
+                     [](const Request& request) { return request.layout == Layout::kPanels; });
 }
 
 bool WeightLoader::Follows(const Request& first, const Request& next) {

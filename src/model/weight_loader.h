@@ -34,6 +34,9 @@ class WeightLoader {
   // Memory that Load will take.
   uint64_t total_bytes() const { return total_bytes_; }
 
+  // Whether a matrix of the plan lies in panels.
+  bool has_panels() const;
+
   // Reads all weights into a new arena. `progress` as in LoadOptions.
   Result<Arena> Load(ThreadPool& pool, const std::function<void(uint64_t, uint64_t)>& progress);
 
@@ -51,7 +54,7 @@ class WeightLoader {
     uint64_t source_offset = 0;  // bytes into the tensor
     uint64_t source_bytes = 0;
     Transform transform = Transform::kCopy;
-    uint64_t rows = 0, cols = 0;  // of the destination: kGather, kMxfp4
+    uint64_t rows = 0, cols = 0;  // of the destination, where it is a matrix
     uint64_t row_step = 0,
              column_step = 0;  // kGather, in elements; kMxfp4: row_step in rows of the source
     const TensorInfo* scales = nullptr;  // kMxfp4

@@ -36,6 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const KvLayout layout = MakeKvLayout(*config, KvType::kQ8_0);
   fuzz::Require(layout.layers.size() == config->layers.size());
-  fuzz::CheckMessage(PlanModel(*files, Log()).status());  // there is no tensor
+  fuzz::CheckMessage(
+      PlanModel(*files, Log(), ActivationType::kInt8).status());  // there is no tensor
   return 0;
 }

@@ -23,8 +23,8 @@ struct MixerCall {
   int32_t hidden;
 };
 
-// Both read w.normed [n_tokens, hidden], write this step's rows of the cache and leave what the
-// layer adds in w.block_out [n_tokens, hidden].
+// Both read w.normed [n_tokens, hidden] and what is quantised of it, write this step's rows of the
+// cache and leave what the layer adds in w.block_out [n_tokens, hidden].
 void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w);
 void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w);
 

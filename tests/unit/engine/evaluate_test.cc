@@ -281,7 +281,7 @@ TEST(AdmitTogether, AddsUpWhatAllTake) {
   const ChainModel chain{{}};
   auto files = OpenModelFiles(chain.path(), Log());
   ASSERT_TRUE(files.ok());
-  auto plan = PlanModel(*files, Log());
+  auto plan = PlanModel(*files, Log(), ActivationType::kInt8);
   ASSERT_TRUE(plan.ok());
   std::vector<ModelPlan> plans = {*plan, *plan};
   const std::vector<std::string> names = {"one", "two"};

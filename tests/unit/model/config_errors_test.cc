@@ -60,7 +60,7 @@ testing::FakeTensors MixtralTensors() {
 Status Plan(const std::string& config, testing::FakeTensors tensors = MixtralTensors()) {
   auto files = testing::FakeFolder(config, std::move(tensors));
   if (!files.ok()) return files.status();
-  return PlanModel(*files, Log()).status();
+  return PlanModel(*files, Log(), ActivationType::kInt8).status();
 }
 
 void ExpectRefused(const Status& status, StatusCode code, std::string_view part) {
