@@ -47,14 +47,14 @@ class GateUpTask {
         thread_(thread) {}
 
   void Run() {
-    for (int32_t first = 0; first < task_.group->n_tokens; first += kTileRowsOfTokens)
-      RunTokens(first, std::min(kTileRowsOfTokens, task_.group->n_tokens - first));
+    for (int32_t first = 0; first < task_.group->n_tokens; first += kTaskTokens)
+      RunTokens(first, std::min(kTaskTokens, task_.group->n_tokens - first));
   }
 
  private:
   void RunTokens(int32_t first, int32_t n_tokens) {
     const FfnWeights& w = *task_.group->weights;
-    float* const gate = scratch_.tile(thread_, 1);  // [kTileRowsOfTokens, kTaskRows]
+    float* const gate = scratch_.tile(thread_, 1);  // [kTaskTokens, kTaskRows]
     float* const up = scratch_.tile(thread_, 2);
     const bool is_last = first + n_tokens == task_.group->n_tokens;
     Product(w.gate, w.gate_bias, first, n_tokens, gate, PanelAt(w.up, task_.first_row));
@@ -130,6 +130,7 @@ void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const Ex
   // Every group has some rows of each task: fewer rows where there are too few tasks for all.
   const int32_t task_rows = hidden / kTaskRows < 4 * pool.n_threads() ? kPanelRows : kTaskRows;
   const int64_t n_tasks = (hidden + task_rows - 1) / task_rows;
+  COLIBRI_CHECK(!groups.empty());
   const bool adds = groups[0].out_weight != nullptr;
   COLIBRI_CHECK(adds || groups.size() == 1);
   pool.ParallelFor(n_tasks, [&](int64_t task, int thread) {

@@ -66,7 +66,7 @@ void Multiply(const KernelTable& kernels, const ProductArgs& args, const Product
   COLIBRI_CHECK(args.n_rows <= kTaskRows);
   if (args.w->layout == Layout::kPanels) return MultiplyPanels(kernels, args);
   const bool direct = args.out_rows == nullptr && args.out_weight == nullptr;
-  const int32_t step = direct ? args.n_tokens : kTileRowsOfTokens;
+  const int32_t step = direct ? args.n_tokens : kTaskTokens;
   for (int32_t first = 0; first < args.n_tokens; first += step)
     MultiplyRows(kernels, args, first, std::min(step, args.n_tokens - first), scratch);
 }

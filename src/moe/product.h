@@ -40,9 +40,9 @@ inline const uint8_t* PanelAt(const MatrixView& w, int32_t row) {
   return w.layout == Layout::kPanels ? w.row(row) : nullptr;
 }
 
-// Tokens that a thread's tile holds.
-inline constexpr int32_t kTileRowsOfTokens = 64;
-inline constexpr size_t kTileFloats = static_cast<size_t>(kTileRowsOfTokens) * kTaskRows;
+// Tokens that a thread's tile holds: whole tiles of both kinds of kernels.
+inline constexpr int32_t kTaskTokens = 2 * kMatMulTokenBlock;
+inline constexpr size_t kTileFloats = static_cast<size_t>(kTaskTokens) * kTaskRows;
 
 // One thread's scratch memory, 64-byte aligned.
 struct ProductScratch {
