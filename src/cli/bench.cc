@@ -44,6 +44,8 @@ struct RunFigures {
   double prefill_tokens_per_s = 0;
   double decode_tokens_per_s = 0;
   double peak_rss_bytes = 0;
+  double weight_bytes = 0;
+  double huge_page_bytes = 0;
   double bytes_per_token = 0;
   double flops_per_token = 0;
   double expert_calls = 0;
@@ -61,6 +63,8 @@ constexpr std::array kFigures = {
     Figure{"prefill_tokens_per_s", &RunFigures::prefill_tokens_per_s, "prefill", "tokens/s"},
     Figure{"decode_tokens_per_s", &RunFigures::decode_tokens_per_s, "decode", "tokens/s"},
     Figure{"peak_rss_bytes", &RunFigures::peak_rss_bytes, "peak memory", "bytes"},
+    Figure{"weight_bytes", &RunFigures::weight_bytes, "weights", "bytes"},
+    Figure{"huge_page_bytes", &RunFigures::huge_page_bytes, "weights on 2 MiB pages", "bytes"},
     Figure{"bytes_per_token", &RunFigures::bytes_per_token, "weights read a token", "bytes"},
     Figure{"flops_per_token", &RunFigures::flops_per_token, "operations a token", ""},
     Figure{"expert_calls", &RunFigures::expert_calls, "expert calls", ""},
@@ -198,6 +202,9 @@ Result<RunFigures> MeasureOnce(const Options& options, Setup& setup, Console& co
     figures.decode_tokens_per_s = batch * options.n_generate / figures.decode_s;
   }
   figures.peak_rss_bytes = static_cast<double>(PeakResidentBytes());
+  const PageUsage pages = engine->model().MeasureWeightPages();
+  figures.weight_bytes = static_cast<double>(pages.bytes);
+  figures.huge_page_bytes = static_cast<double>(pages.huge_bytes);
   figures.bytes_per_token = static_cast<double>(engine->model().bytes_per_token());
   figures.flops_per_token = static_cast<double>(plan.flops_per_token);
   figures.expert_calls = static_cast<double>(engine->stats().expert_calls);

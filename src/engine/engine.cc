@@ -22,6 +22,19 @@ struct Sequence {
   bool in_step = false;
 };
 
+// Weights of which every token reads much: small pages cost misses of the TLB there.
+constexpr uint64_t kManyBytes = uint64_t{256} << 20;
+
+void LogWeightPages(const Model& model, const Log& log) {
+  const PageUsage pages = model.MeasureWeightPages();
+  const std::string line = StrCat("weights: ", pages.ToString());
+  if (pages.refusal.empty() || pages.bytes < kManyBytes) {
+    log.Info(line);
+  } else {
+    log.Warning(line);
+  }
+}
+
 }  // namespace
 
 struct Engine::Impl {
@@ -93,6 +106,7 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
                                                     {.activations = resolved.activations,
                                                      .progress = resolved.load_progress},
                                                     Log()));
+  LogWeightPages(*impl->model, log);
   COLIBRI_ASSIGN_OR_RETURN(KvCache kv,
                            KvCache::Create(MakeKvLayout(impl->model->config(), resolved.kv_type),
                                            impl->plan.n_pages, resolved.max_sequences));

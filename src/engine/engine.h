@@ -35,7 +35,8 @@ struct EngineOptions {
   KvType kv_type = kDefaultKvType;   // what keys and values are stored as
   uint64_t kv_cache_bytes = 0;       // 0: max_sequences of max_context, or as much of it as half of
                                      // the memory left beside the weights holds
-  uint64_t memory_budget_bytes = 0;  // for everything; 0: AvailableMemoryBytes()
+  uint64_t memory_budget_bytes = 0;  // for everything; 0: AvailableMemoryBytes(), and the free
+                                     // pages of the hugetlb pool where all weights fit there
   ActivationType activations = ActivationType::kInt8;  // what quantised weights are multiplied by
   std::string forced_isa = {};  // a kernel table's name; empty: COLIBRI_FORCE_ISA, else the best
   // Asked about the model's chat template (empty: it has none) before a weight is read; an error of
@@ -55,6 +56,7 @@ struct MemoryPlan {
   uint64_t kv_bytes = 0;
   uint64_t scratch_bytes = 0;
   uint64_t budget_bytes = 0;
+  uint64_t hugetlb_bytes = 0;  // of the budget: what the weights take from the hugetlb pool
   uint64_t total_bytes() const { return weight_bytes + kv_bytes + scratch_bytes; }
   // Several lines, one a row of the table.
   std::string ToString() const;

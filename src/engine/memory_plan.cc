@@ -3,6 +3,7 @@
 
 #include "base/strings.h"
 #include "engine/engine.h"
+#include "platform/huge_pages.h"
 #include "platform/thread_pool.h"
 
 namespace colibri {
@@ -66,7 +67,9 @@ std::string MemoryPlan::ToString() const {
           StrCat(options.max_batch_tokens, " tokens a step, ", options.n_threads, " threads")),
       "\n", Row("total", total_bytes(), ""), "\n",
       Row("budget", budget_bytes,
-          options.memory_budget_bytes > 0 ? "as asked for" : "what the system has available"));
+          options.memory_budget_bytes > 0 ? "as asked for"
+          : hugetlb_bytes > 0 ? "what the system has available, with huge pages set aside"
+                              : "what the system has available"));
 }
 
 Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& options,
@@ -90,9 +93,14 @@ Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& optio
   }
   // Before memory may shorten the context: what it leaves must not decide any number of the model.
   if (resolved.rope_context == 0) resolved.rope_context = resolved.max_context;
-  plan.budget_bytes =
-      options.memory_budget_bytes > 0 ? options.memory_budget_bytes : AvailableMemoryBytes();
   plan.weight_bytes = model.weight_bytes;
+  // What the administrator set aside for huge pages is no longer available memory, and Arena takes
+  // it where it suffices for all weights.
+  const uint64_t pool = FreeHugetlbBytes({});
+  if (pool >= kHugePageBytes && plan.weight_bytes <= pool - kHugePageBytes)
+    plan.hugetlb_bytes = plan.weight_bytes;
+  plan.budget_bytes = options.memory_budget_bytes > 0 ? options.memory_budget_bytes
+                                                      : AvailableMemoryBytes() + plan.hugetlb_bytes;
   // Beside the forward pass: a row of logits for every answer, and the sampler's five.
   plan.scratch_bytes = Forward::ScratchBytes(model.config, resolved.n_threads,
                                              resolved.max_batch_tokens, resolved.max_context) +

@@ -42,6 +42,8 @@ class Model {
   // Bytes of memory that the weights take, and the bytes of them that one decoded token reads.
   uint64_t weight_bytes() const { return weight_bytes_; }
   uint64_t bytes_per_token() const { return bytes_per_token_; }
+  // What pages the weights lie on. Asks the system each time.
+  PageUsage MeasureWeightPages() const { return arena_.MeasurePages(); }
   // Whether any matrix lies in panels, so that the layers' inputs are wanted quantised.
   bool has_panels() const { return has_panels_; }
 

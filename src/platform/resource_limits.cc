@@ -155,6 +155,19 @@ std::optional<uint64_t> CgroupMemoryLeft(const SystemPaths& paths) {
   return smallest;
 }
 
+std::optional<uint64_t> CgroupHugetlbLeft(const SystemPaths& paths) {
+  std::optional<uint64_t> smallest;
+  for (const std::string& folder : GroupFolders(paths, "hugetlb")) {
+    auto limit = ReadBytes(folder + "/hugetlb.2MB.max");
+    if (!limit) limit = ReadBytes(folder + "/hugetlb.2MB.limit_in_bytes");
+    if (!limit || *limit >= kNoLimit) continue;
+    auto used = ReadBytes(folder + "/hugetlb.2MB.current");
+    if (!used) used = ReadBytes(folder + "/hugetlb.2MB.usage_in_bytes");
+    KeepSmaller(smallest, *limit - std::min(*limit, used.value_or(0)));
+  }
+  return smallest;
+}
+
 int ThreadCountFor(int n_cpus, std::optional<double> quota) {
   int n = std::max(n_cpus, 1);
   if (quota && *quota < n) n = std::max(1, static_cast<int>(std::ceil(*quota)));

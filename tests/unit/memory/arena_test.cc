@@ -3,10 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "memory/scratch.h"
+#include "platform/huge_pages.h"
 
 namespace colibri {
 namespace {
@@ -32,6 +39,106 @@ TEST(Arena, GivesZeroedAlignedMemoryOfAtLeastTheSize) {
 TEST(Arena, BigOnesBeginOnAHugePage) {
   Arena arena = MakeArena(uint64_t{3} << 20);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(arena.data()) % (2 << 20), 0u);
+}
+
+// A system of a test's own: what it says of its huge pages.
+class HugePages : public ::testing::Test {
+ protected:
+  static constexpr uint64_t kBytes = uint64_t{64} << 20;
+
+  void SetUp() override {
+    std::string name = ::testing::TempDir() + "pagesXXXXXX";
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+    paths_.sys = root_ + "/sys";
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  void Write(const std::string& path, const std::string& text) {
+    const std::string whole = root_ + "/" + path;
+    std::filesystem::create_directories(std::filesystem::path(whole).parent_path());
+    std::ofstream(whole) << text;
+  }
+  void WriteMode(const std::string& text) {
+    Write("sys/kernel/mm/transparent_hugepage/enabled", text);
+  }
+  // An arena of kBytes, all of it touched.
+  Arena Touched() {
+    auto arena = Arena::Create(kBytes, paths_);
+    EXPECT_TRUE(arena.ok()) << arena.status().ToString();
+    std::memset(arena->Allocate(kBytes), 1, kBytes);
+    return std::move(arena).value();
+  }
+
+  std::string root_;
+  SystemPaths paths_;
+};
+
+TEST_F(HugePages, AreObtainedWhereTheSystemGivesThem) {
+  const auto mode = TransparentHugePageMode({});
+  if (!mode || *mode == "never" || FreeHugetlbBytes({}) >= kBytes)
+    GTEST_SKIP() << "no transparent huge pages here";
+  Arena arena = MakeArena(kBytes);
+  std::memset(arena.Allocate(kBytes), 1, kBytes);
+  const PageUsage usage = arena.MeasurePages();
+  EXPECT_EQ(usage.kind, PageKind::kTransparent);
+  EXPECT_EQ(usage.bytes, kBytes);
+  // A machine whose memory is cut up may have few.
+  EXPECT_TRUE(usage.huge_bytes > 0 || !usage.refusal.empty()) << usage.ToString();
+}
+
+TEST_F(HugePages, RefusedOnesAreSaid) {
+  WriteMode("always madvise [never]\n");
+  const PageUsage usage = Touched().MeasurePages(paths_);
+  EXPECT_EQ(usage.kind, PageKind::kSmall);
+  EXPECT_NE(usage.ToString().find("transparent_hugepage/enabled says never"), std::string::npos)
+      << usage.ToString();
+}
+
+TEST_F(HugePages, AKernelWithoutThemIsSaid) {
+  const PageUsage usage = Touched().MeasurePages(paths_);
+  EXPECT_NE(usage.ToString().find("no transparent huge pages"), std::string::npos)
+      << usage.ToString();
+}
+
+TEST_F(HugePages, ASmapsWithFewOfThemIsSaid) {
+  WriteMode("always [madvise] never\n");
+  paths_.proc = root_ + "/proc";
+  const Arena arena = Touched();
+  EXPECT_EQ(arena.MeasurePages(paths_).refusal, "/proc/self/smaps does not tell");
+  std::ostringstream begin, end;
+  begin << std::hex << reinterpret_cast<uintptr_t>(arena.data());
+  end << std::hex << reinterpret_cast<uintptr_t>(arena.data()) + arena.size();
+  const std::string mapping = begin.str() + "-" + end.str() + " rw-p 00000000 00:00 0 \n";
+  Write("proc/self/smaps", mapping +
+                               "AnonHugePages:      2048 kB\nVmFlags: rd wr\n"
+                               "7fff00000000-7fff00001000 rw-p 00000000 00:00 0 \n"
+                               "AnonHugePages:      4096 kB\n");
+  const PageUsage few = arena.MeasurePages(paths_);
+  EXPECT_EQ(few.huge_bytes, uint64_t{2} << 20);
+  EXPECT_EQ(few.refusal, "the kernel gave no more of them");
+  Write("proc/self/smaps", mapping + "AnonHugePages:     65536 kB\n");
+  EXPECT_EQ(arena.MeasurePages(paths_).ToString(),
+            "64.0 MiB of 64.0 MiB on 2 MiB pages (transparent huge pages)");
+}
+
+// The pool says that it has pages, and the mapping fails all the same: somebody was faster.
+TEST_F(HugePages, AnEmptyPoolGivesWayToTransparentOnes) {
+  if (FreeHugetlbBytes({}) >= kBytes) GTEST_SKIP() << "this machine's pool has pages";
+  WriteMode("always [madvise] never\n");
+  Write("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "1000\n");
+  const Arena arena = Touched();
+  EXPECT_EQ(arena.page_kind(), PageKind::kTransparent);
+}
+
+TEST_F(HugePages, OfThePoolAreTakenWhereItHasEnough) {
+  if (FreeHugetlbBytes({}) < kBytes) GTEST_SKIP() << "no hugetlb pool of 64 MiB here";
+  Arena arena = MakeArena(kBytes);
+  std::memset(arena.Allocate(kBytes), 1, kBytes);
+  const PageUsage usage = arena.MeasurePages();
+  EXPECT_EQ(usage.kind, PageKind::kHugetlb);
+  EXPECT_EQ(usage.huge_bytes, kBytes);
+  EXPECT_TRUE(usage.refusal.empty());
 }
 
 TEST(Arena, KeepsAlignmentAndOrder) {

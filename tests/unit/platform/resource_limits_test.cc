@@ -8,6 +8,7 @@
 #include <string>
 
 #include "platform/cpu_features.h"
+#include "platform/huge_pages.h"
 #include "platform/thread_pool.h"
 
 namespace colibri {
@@ -74,6 +75,38 @@ TEST_F(ResourceLimits, VersionOneQuotaCountsAndMinusOneIsNone) {
   Write("cgroup/cpu,cpuacct/docker/cpu.cfs_quota_us", "50000\n");
   Write("cgroup/cpu,cpuacct/docker/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(CpuQuota(paths_), 0.5);
+}
+
+TEST_F(ResourceLimits, ThePoolOfHugePagesHasWhatIsFreeAndNotReserved) {
+  paths_.sys = root_ + "/sys";
+  EXPECT_EQ(FreeHugetlbBytes(paths_), 0u);
+  const std::string pool = "sys/kernel/mm/hugepages/hugepages-2048kB/";
+  Write(pool + "free_hugepages", "100\n");
+  Write(pool + "resv_hugepages", "40\n");
+  EXPECT_EQ(FreeHugetlbBytes(paths_), 60 * kHugePageBytes);
+  Write(pool + "resv_hugepages", "120\n");
+  EXPECT_EQ(FreeHugetlbBytes(paths_), 0u);
+}
+
+TEST_F(ResourceLimits, TheGroupsOfBothVersionsLimitThePoolOfHugePages) {
+  paths_.sys = root_ + "/sys";
+  Write("sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages", "100\n");
+  Write("proc/self/cgroup", "0::/job\n");
+  Write("cgroup/job/hugetlb.2MB.max", "max\n");
+  EXPECT_EQ(FreeHugetlbBytes(paths_), 100 * kHugePageBytes);
+  Write("cgroup/job/hugetlb.2MB.max", "20971520\n");
+  Write("cgroup/job/hugetlb.2MB.current", "4194304\n");
+  EXPECT_EQ(FreeHugetlbBytes(paths_), 8 * kHugePageBytes);
+  Write("proc/self/cgroup", "3:hugetlb:/job\n");
+  Write("cgroup/hugetlb/job/hugetlb.2MB.limit_in_bytes", "6291456\n");
+  EXPECT_EQ(FreeHugetlbBytes(paths_), 3 * kHugePageBytes);
+}
+
+TEST_F(ResourceLimits, TheModeOfTransparentHugePagesIsTheOneInBrackets) {
+  paths_.sys = root_ + "/sys";
+  EXPECT_FALSE(TransparentHugePageMode(paths_).has_value());
+  Write("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+  EXPECT_EQ(TransparentHugePageMode(paths_), "madvise");
 }
 
 TEST_F(ResourceLimits, ThreadsAreTheSmallerOfMaskAndQuotaRoundedUp) {
