@@ -50,6 +50,10 @@ struct RunFigures {
   double flops_per_token = 0;
   double expert_calls = 0;
   double expert_calls_per_token_dispatch = 0;
+  double prefill_moe_jobs_a_layer = 0;
+  double prefill_route_share = 0;  // of the time of layers with experts
+  double decode_moe_jobs_a_layer = 0;
+  double decode_route_share = 0;
 };
 
 struct Figure {
@@ -70,6 +74,14 @@ constexpr std::array kFigures = {
     Figure{"expert_calls", &RunFigures::expert_calls, "expert calls", ""},
     Figure{"expert_calls_per_token_dispatch", &RunFigures::expert_calls_per_token_dispatch,
            "expert calls, if token by token", ""},
+    Figure{"prefill_moe_jobs_a_layer", &RunFigures::prefill_moe_jobs_a_layer,
+           "waits a MoE layer, prefill", ""},
+    Figure{"prefill_route_share", &RunFigures::prefill_route_share,
+           "routing's share of it, prefill", ""},
+    Figure{"decode_moe_jobs_a_layer", &RunFigures::decode_moe_jobs_a_layer,
+           "waits a MoE layer, decode", ""},
+    Figure{"decode_route_share", &RunFigures::decode_route_share, "routing's share of it, decode",
+           ""},
 };
 
 // What stays the same over all runs.
@@ -162,6 +174,18 @@ class Workload {
   std::vector<StepItem> items_;
 };
 
+// What the layers with experts did between two looks at an engine's counters.
+struct MoeFigures {
+  double jobs_a_layer = 0;
+  double route_share = 0;
+};
+MoeFigures MoeSince(const ForwardStats& before, const ForwardStats& now) {
+  const uint64_t layers = now.moe_layers - before.moe_layers;
+  if (layers == 0) return {};
+  return {static_cast<double>(now.moe_jobs - before.moe_jobs) / static_cast<double>(layers),
+          (now.moe_route_s - before.moe_route_s) / (now.moe_s - before.moe_s)};
+}
+
 Result<RunFigures> MeasureOnce(const Options& options, Setup& setup, Console& console,
                                const InterruptScope& interrupt) {
   RunFigures figures;
@@ -187,12 +211,20 @@ Result<RunFigures> MeasureOnce(const Options& options, Setup& setup, Console& co
   Workload workload(options, *engine);
   COLIBRI_RETURN_IF_ERROR(workload.Start());
   COLIBRI_RETURN_IF_ERROR(workload.FillContext(interrupt));
+  const ForwardStats at_prefill = engine->stats();
   const Stopwatch prefill;
   COLIBRI_RETURN_IF_ERROR(workload.Prefill(interrupt));
   figures.prefill_s = prefill.Seconds();
+  const ForwardStats at_decode = engine->stats();
   const Stopwatch decode;
   COLIBRI_RETURN_IF_ERROR(workload.Decode(interrupt));
   figures.decode_s = decode.Seconds();
+  const MoeFigures prefill_moe = MoeSince(at_prefill, at_decode),
+                   decode_moe = MoeSince(at_decode, engine->stats());
+  figures.prefill_moe_jobs_a_layer = prefill_moe.jobs_a_layer;
+  figures.prefill_route_share = prefill_moe.route_share;
+  figures.decode_moe_jobs_a_layer = decode_moe.jobs_a_layer;
+  figures.decode_route_share = decode_moe.route_share;
 
   const double batch = options.batch;
   if (options.n_prompt > 0) {
@@ -329,7 +361,9 @@ const Command kBenchCommand = {
     "[OPTIONS]",
     R"(The tokens are made up: the same work as text, with nothing to end it. Every figure is the median of
 the runs, with the smallest and the largest. An expert call is one matrix multiplication with one expert's
-weights; the figure beside it is what dispatch token by token would have made of them.
+weights; the figure beside it is what dispatch token by token would have made of them. Waits a MoE layer are
+the times that all threads wait for each other in a layer with experts; routing's share is the part of that layer's
+time from the mixer's answer to the groups of the experts: residual, norm, routing and grouping.
 
 Example:
   colibri bench --model model.gguf --prompt 512 --generate 64 --batch 4 --json)",

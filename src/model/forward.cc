@@ -2,31 +2,21 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
+#include <chrono>
 #include <cstring>
 
+#include "base/finite.h"
 #include "model/linear.h"
 #include "model/mixer/mixer.h"
+#include "model/moe_route.h"
 #include "model/workspace.h"
-#include "moe/routing.h"
 
 namespace colibri {
-namespace {
-
-// False for NaN and infinities, whose exponents have all bits set. Whole numbers: a sum of floats
-// would be one long chain of additions.
-bool AllFinite(const float* x, size_t n) {
-  constexpr uint32_t kExponent = 0x7f800000;
-  uint32_t found = 0;
-  for (size_t i = 0; i < n; ++i)
-    found |= (std::bit_cast<uint32_t>(x[i]) & kExponent) == kExponent ? 1u : 0u;
-  return found == 0;
-}
-
-}  // namespace
 
 class Forward::Impl {
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+
  public:
   Impl(const Model& model, ExecutionContext& context, Workspace workspace, int32_t rope_context)
       : model_(model),
@@ -54,12 +44,11 @@ class Forward::Impl {
   void Mix(const Batch& batch, const KvStorage& kv, size_t layer);
   void FeedForwardDense(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
   void FeedForwardMoe(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
-  void RouteTokens(const RouterSpec& router, const MoeWeights& weights, int32_t n_tokens);
-  void GroupByExpert(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens);
+  void AddMixedAndNormalize(const NormWeights& norm, int32_t token);
+  void ListGroups(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens);
   void FeedForwardGroups(const LayerPlan& plan, int32_t n_tokens);
   void NormAndQuantize(const NormWeights& norm, int32_t token, int32_t row);
   Activations NormedRows() const;
-  void AddToResidual(int32_t n_tokens);
   void NoteFailures(int32_t layer, int32_t n_tokens, const ForwardOutput& output);
   void ComputeLogits(const Batch& batch, const ForwardOutput& output);
   void KeepHidden(size_t index, const float* rows, int32_t n_tokens,
@@ -93,14 +82,11 @@ void Forward::Impl::Step(const Batch& batch, const KvStorage& kv, const ForwardO
     const LayerWeights& weights = model_.weights().layers[l];
     Normalize(weights.attention_norm, n_tokens);
     Mix(batch, kv, l);
-    AddToResidual(n_tokens);
-    Normalize(weights.ffn_norm, n_tokens);
     if (plan.ffn.is_moe()) {
       FeedForwardMoe(plan, weights, n_tokens);
     } else {
       FeedForwardDense(plan, weights, n_tokens);
     }
-    AddToResidual(n_tokens);
     NoteFailures(static_cast<int32_t>(l), n_tokens, output);
     if (l + 1 < config_.layers.size()) KeepHidden(l + 1, w_.residual, n_tokens, output);
   }
@@ -190,6 +176,8 @@ void Forward::Impl::Normalize(const NormWeights& norm, int32_t n_tokens) {
 
 // Each input of a layer is quantised once, for all matrices that read it.
 void Forward::Impl::NormAndQuantize(const NormWeights& norm, int32_t token, int32_t row) {
+  // A failed token goes on as zeros: its slice is told, and nothing that it touches can be harmed.
+  if (w_.not_finite[token] != 0) std::fill_n(RowOf(w_.residual, token), hidden(), 0.0f);
   Norm(norm, RowOf(w_.residual, token), RowOf(w_.normed, row));
   if (!model_.has_panels() || hidden() % kGroupColumns != 0) return;
   kernels_.quantize_row(RowOf(w_.normed, row), config_.hidden,
@@ -225,56 +213,49 @@ void Forward::Impl::Mix(const Batch& batch, const KvStorage& kv, size_t layer) {
 
 void Forward::Impl::FeedForwardDense(const LayerPlan& plan, const LayerWeights& weights,
                                      int32_t n_tokens) {
+  ForEachToken(context_.pool, n_tokens,
+               [&](int32_t t, int) { AddMixedAndNormalize(weights.ffn_norm, t); });
   w_.groups.clear();
   w_.groups.push_back({&weights.ffn, nullptr, n_tokens, 0, nullptr});
   FeedForwardGroups(plan, n_tokens);
 }
 
+// Three jobs of the pool: what leads to the groups, gate and up, down and the residual.
 void Forward::Impl::FeedForwardMoe(const LayerPlan& plan, const LayerWeights& weights,
                                    int32_t n_tokens) {
-  RouteTokens(plan.ffn.router, weights.moe, n_tokens);  // [n_tokens, k] experts and weights
-  GroupByExpert(plan.ffn, weights.moe,
-                n_tokens);  // slots ordered by expert; the shared expert's rows behind them
+  const uint64_t jobs_before = context_.pool.n_jobs();
+  const auto start = Clock::now();
+  RouteJob(context_, plan.ffn, weights.moe, NormedRows(), n_tokens, w_).Run([&](int32_t t, int) {
+    AddMixedAndNormalize(weights.ffn_norm, t);
+  });
+  ListGroups(plan.ffn, weights.moe,
+             n_tokens);  // slots ordered by expert; the shared expert's rows behind them
+  const auto routed = Clock::now();
   FeedForwardGroups(plan, n_tokens);
+  ++stats_.moe_layers;
+  stats_.moe_jobs += context_.pool.n_jobs() - jobs_before;
+  stats_.moe_route_s += Seconds(routed - start).count();
+  stats_.moe_s += Seconds(Clock::now() - start).count();
+}
+
+// What the mixer gave, to the residual, and what feed-forward reads.
+void Forward::Impl::AddMixedAndNormalize(const NormWeights& norm, int32_t token) {
+  float* const residual = RowOf(w_.residual, token);
+  kernels_.axpy(config_.residual_scale, RowOf(w_.block_out, token), hidden(), residual);
+  if (!AllFinite(residual, hidden())) w_.not_finite[token] = 1;
+  NormAndQuantize(norm, token, token);
 }
 
 void Forward::Impl::FeedForwardGroups(const LayerPlan& plan, int32_t n_tokens) {
   ExpertGateUp(kernels_, context_.pool, w_.groups, plan.ffn.activation, NormedRows(), w_.gated,
                w_.products);
   ExpertDown(kernels_, context_.pool, w_.groups, w_.gated, n_tokens, config_.hidden, w_.block_out,
-             hidden(), w_.products);  // [n_tokens, hidden], combined
+             hidden(), w_.products,
+             {w_.residual, config_.residual_scale, w_.not_finite});  // [n_tokens, hidden], combined
 }
 
-void Forward::Impl::RouteTokens(const RouterSpec& router, const MoeWeights& weights,
-                                int32_t n_tokens) {
-  const auto n_experts = static_cast<size_t>(router.n_experts),
-             k = static_cast<size_t>(router.n_selected);
-  const LinearWeights logits{weights.router, weights.router_bias};
-  const LinearWeights gate{weights.shared_gate, nullptr};
-  const std::array<LinearJob, 2> jobs = {{
-      {&logits, NormedRows(), nullptr, w_.router_logits, n_experts},
-      {&gate, NormedRows(), nullptr, w_.shared_weight, 1},
-  }};
-  const size_t n_jobs = weights.shared_gate.empty() ? 1 : 2;
-  ComputeLinear(context_, std::span(jobs).first(n_jobs), n_tokens, w_.products);
-  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int thread) {
-    const auto row = static_cast<size_t>(t);
-    const bool routed =
-        RouteToken(router, w_.router_logits + row * n_experts, weights.selection_bias,
-                   w_.router.of(thread), w_.expert + row * k, w_.weight + row * k);
-    if (!routed) w_.not_finite[t] = 1;
-    float& shared = w_.shared_weight[t];
-    shared = weights.shared_gate.empty() ? 1.0f : 1.0f / (1.0f + std::exp(-shared));
-  });
-}
-
-void Forward::Impl::GroupByExpert(const FfnPlan& plan, const MoeWeights& weights,
-                                  int32_t n_tokens) {
+void Forward::Impl::ListGroups(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens) {
   const int32_t k = plan.router.n_selected;
-  w_.plan.Build({w_.expert, static_cast<size_t>(n_tokens) * static_cast<size_t>(k)}, n_tokens, k,
-                plan.router.n_experts);
-  const std::span<const int32_t> slots = w_.plan.slot_of_choice();
-  for (size_t i = 0; i < slots.size(); ++i) w_.slot_weight[slots[i]] = w_.weight[i];
   w_.groups.clear();
   for (const int32_t e : w_.plan.active_experts()) {
     const int32_t first = w_.plan.first_slot(e);
@@ -288,17 +269,6 @@ void Forward::Impl::GroupByExpert(const FfnPlan& plan, const MoeWeights& weights
       kMatrices * static_cast<uint64_t>(n_tokens) * static_cast<uint64_t>(k);
   if (plan.shared_intermediate > 0)
     w_.groups.push_back({&weights.shared, nullptr, n_tokens, n_tokens * k, w_.shared_weight});
-}
-
-void Forward::Impl::AddToResidual(int32_t n_tokens) {
-  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) {
-    float* residual = RowOf(w_.residual, t);
-    kernels_.axpy(config_.residual_scale, RowOf(w_.block_out, t), hidden(), residual);
-    if (!AllFinite(residual, hidden())) w_.not_finite[t] = 1;
-    // A failed token goes on as zeros: its slice is told, and nothing that it touches can be
-    // harmed.
-    if (w_.not_finite[t] != 0) std::fill_n(residual, hidden(), 0.0f);
-  });
 }
 
 void Forward::Impl::NoteFailures(int32_t layer, int32_t n_tokens, const ForwardOutput& output) {

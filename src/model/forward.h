@@ -42,6 +42,10 @@ struct ForwardOutput {
 struct ForwardStats {
   uint64_t expert_calls = 0;            // one per active expert and matrix
   uint64_t expert_calls_per_token = 0;  // what dispatch token by token would have made
+  uint64_t moe_layers = 0;              // layers with experts, one a step
+  uint64_t moe_jobs = 0;   // jobs of the pool within them: the times that all threads waited
+  double moe_s = 0;        // the time of them, from the mixer's answer to the residual
+  double moe_route_s = 0;  // of it, up to the groups: residual, norm, routing, grouping
 };
 
 // The scratch memory of a model's steps, sized once for the largest batch. One step at a time.

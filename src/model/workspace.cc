@@ -5,6 +5,7 @@
 #include "base/strings.h"
 #include "model/kv_layout.h"
 #include "model/mixer/attention.h"
+#include "model/moe_route.h"
 #include "moe/routing.h"
 
 namespace colibri {
@@ -160,8 +161,10 @@ Result<Workspace> MakeWorkspace(const ModelConfig& config, int n_threads, int32_
   w.slice_task.reserve(static_cast<size_t>(max_tokens));
   w.pending_chunks = std::vector<std::atomic<int32_t>>(
       static_cast<size_t>(MostSplitTiles(static_cast<uint64_t>(n_threads))));
+  const int32_t runs = RouteJob::MostRuns(n_threads);
+  w.route = std::make_unique<RouteCounters>(static_cast<size_t>(runs));
   w.plan = DispatchPlan(max_tokens, static_cast<int32_t>(w.sizes.slots),
-                        static_cast<int32_t>(w.sizes.experts));
+                        static_cast<int32_t>(w.sizes.experts), runs);
   return w;
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "memory/arena.h"
@@ -10,6 +11,7 @@
 #include "model/linear.h"
 #include "moe/dispatch.h"
 #include "moe/expert_gemm.h"
+#include "platform/countdown.h"
 
 namespace colibri {
 
@@ -28,6 +30,14 @@ struct ScratchPieces {
   float* data = nullptr;
   size_t stride = 0;
   float* of(int thread) const { return data + static_cast<size_t>(thread) * stride; }
+};
+
+// What later tasks of a RouteJob wait for, of each block of tokens and of all.
+struct RouteCounters {
+  explicit RouteCounters(size_t most_blocks)
+      : runs_to_prepare(most_blocks), pieces_to_compute(most_blocks) {}
+  std::vector<Countdown> runs_to_prepare, pieces_to_compute;
+  Countdown runs_to_count, plans_to_sum;
 };
 
 // All of it lies in one arena. Rows of a buffer are its widest layer's; a layer uses as much of
@@ -78,6 +88,7 @@ struct Workspace {
   std::vector<int64_t> slice_task;
   // Of each tile whose chunks are computed apart: how many are still missing.
   std::vector<std::atomic<int32_t>> pending_chunks;
+  std::unique_ptr<RouteCounters> route;
   DispatchPlan plan{0, 0, 0};
 };
 

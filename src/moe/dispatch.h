@@ -9,13 +9,28 @@ namespace colibri {
 
 // The plan of one batch. A slot is one (token, choice); slots are ordered by expert and, within an
 // expert, by token. Memory is taken once.
+//
+// Built in three steps, the first and the last by blocks of tokens that any threads may take: Count
+// each block, Sum once, Scatter each block. The blocks do not show in the plan.
 class DispatchPlan {
  public:
-  // For batches of up to max_tokens tokens with up to k choices among up to n_experts experts.
-  DispatchPlan(int32_t max_tokens, int32_t k, int32_t n_experts);
+  // For batches of up to max_tokens tokens, in up to max_blocks blocks, with up to k choices among
+  // up to n_experts experts.
+  DispatchPlan(int32_t max_tokens, int32_t k, int32_t n_experts, int32_t max_blocks = 1);
 
-  // Counts and orders by one pass over the choices. Allocates nothing.
-  //   expert  [n_tokens, k], every value in [0, n_experts)
+  // Starts the plan of a batch whose blocks have block_tokens tokens each, the last one what is
+  // left.
+  void Begin(int32_t n_tokens, int32_t k, int32_t n_experts, int32_t block_tokens);
+  int32_t n_blocks() const { return n_blocks_; }
+  // How many of a block's tokens chose each expert. Blocks may be counted at the same time.
+  //   expert  [n_tokens, k] of the whole batch, every value in [0, n_experts); read in this block
+  void Count(int32_t block, std::span<const int32_t> expert);
+  // Where each block's slots begin. Needs the counts of all blocks.
+  void Sum();
+  // Gives the choices of a block their slots. Needs Sum; blocks may be done at the same time.
+  void Scatter(int32_t block, std::span<const int32_t> expert);
+
+  // All of it for one block. Allocates nothing, as none of the steps does.
   void Build(std::span<const int32_t> expert, int32_t n_tokens, int32_t k, int32_t n_experts);
 
   // Experts that have tokens, ascending.
@@ -36,13 +51,26 @@ class DispatchPlan {
   }
 
  private:
+  // The choices of a block, from the first to behind the last.
+  struct Range {
+    int32_t begin, end;
+  };
+  Range ChoicesOf(int32_t block) const;
+  int32_t* CursorsOf(int32_t block) {
+    return cursor_.data() + static_cast<size_t>(block) * static_cast<size_t>(n_experts_);
+  }
+
   std::vector<int32_t> offset_;          // [n_experts + 1]
-  std::vector<int32_t> cursor_;          // [n_experts]
+  std::vector<int32_t> cursor_;          // [n_blocks, n_experts] counts, then the next free slots
   std::vector<int32_t> active_;          // [n_experts]
   std::vector<int32_t> token_of_slot_;   // [max_tokens * k]
   std::vector<int32_t> slot_of_choice_;  // [max_tokens * k]
   int32_t n_active_ = 0;
   int32_t n_slots_ = 0;
+  int32_t k_ = 0;
+  int32_t n_experts_ = 0;
+  int32_t n_blocks_ = 0;
+  int32_t block_choices_ = 0;
 };
 
 }  // namespace colibri

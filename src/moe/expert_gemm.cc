@@ -1,8 +1,10 @@
 #include "moe/expert_gemm.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/check.h"
+#include "base/finite.h"
 
 namespace colibri {
 namespace {
@@ -103,6 +105,15 @@ class GateUpTask {
   const int thread_;
 };
 
+// Some columns of a token's answer to its residual.
+void AddColumns(const KernelTable& kernels, const float* answer, size_t n, const ResidualAdd& add,
+                float* residual, int32_t token) {
+  kernels.axpy(add.scale, answer, n, residual);
+  if (AllFinite(residual, n)) return;
+  // Tasks of other columns may say the same of this token now.
+  std::atomic_ref<uint8_t>(add.not_finite[token]).store(1, std::memory_order_relaxed);
+}
+
 }  // namespace
 
 void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
@@ -126,7 +137,7 @@ void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const 
 
 void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
                 GatedRows gated, int32_t n_tokens, int32_t hidden, float* out, size_t out_stride,
-                const ThreadScratch& scratch) {
+                const ThreadScratch& scratch, const ResidualAdd& add) {
   // Every group has some rows of each task: fewer rows where there are too few tasks for all.
   const int32_t task_rows = hidden / kTaskRows < 4 * pool.n_threads() ? kPanelRows : kTaskRows;
   const int64_t n_tasks = (hidden + task_rows - 1) / task_rows;
@@ -156,6 +167,10 @@ void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const Ex
       args.out_weight = group.out_weight;
       if (g + 1 < groups.size()) args.next = PanelAt(groups[g + 1].weights->down, first_row);
       Multiply(kernels, args, scratch.of(thread));
+    }
+    for (int32_t t = 0; add.rows != nullptr && t < n_tokens; ++t) {
+      const size_t at = static_cast<size_t>(t) * out_stride + static_cast<size_t>(first_row);
+      AddColumns(kernels, out + at, static_cast<size_t>(n_rows), add, add.rows + at, t);
     }
   });
 }

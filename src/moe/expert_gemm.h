@@ -55,12 +55,20 @@ void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const 
                   const GatedActivationArgs& activation, const Activations& x, GatedRows gated,
                   const ThreadScratch& scratch);
 
+// Where a block's answer goes on to.
+struct ResidualAdd {
+  float* rows = nullptr;          // [n_tokens, hidden], as far apart as those of the answer
+  float scale = 1;                // of the answer, as it is added
+  uint8_t* not_finite = nullptr;  // [n_tokens] becomes 1 where a sum is not finite
+};
+
 // out[token] = the sum over the groups, in their order, of out_weight times (down . gated + bias):
 // a task owns some columns of the output for all groups, so the sum needs no second pass and has
 // one order. A group without out_weight must be the only one.
 //   out  [n_tokens, hidden], out_stride floats apart; overwritten
+//   add  where each task adds its columns of `out` when they are whole; no rows: nowhere
 void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
                 GatedRows gated, int32_t n_tokens, int32_t hidden, float* out, size_t out_stride,
-                const ThreadScratch& scratch);
+                const ThreadScratch& scratch, const ResidualAdd& add = {});
 
 }  // namespace colibri

@@ -135,6 +135,7 @@ void ThreadPool::Run(int64_t n_tasks, void (*fn)(void*, int64_t, int), void* con
     for (int64_t task = 0; task < n_tasks; ++task) fn(context, task, 0);
     return;
   }
+  ++n_jobs_;
   state.n_tasks = n_tasks;
   state.fn = fn;
   state.context = context;

@@ -22,6 +22,9 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int n_threads() const { return n_threads_; }
+  // Jobs that all threads began and ended together, since the pool was made: those of one task or
+  // one thread are none.
+  uint64_t n_jobs() const { return n_jobs_; }
 
   // Calls fn(int64_t task, int thread) once for each task in [0, n_tasks), tasks handed out in
   // order, `thread` in [0, n_threads()) naming the worker (for per-thread scratch). Returns when
@@ -40,6 +43,7 @@ class ThreadPool {
   void Run(int64_t n_tasks, void (*fn)(void*, int64_t, int), void* context);
 
   int n_threads_;
+  uint64_t n_jobs_ = 0;
   struct State;
   std::unique_ptr<State> state_;
 };

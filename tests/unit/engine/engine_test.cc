@@ -133,6 +133,28 @@ TEST_F(EngineTest, AValueThatIsNotFiniteFailsItsSequenceAlone) {
   EXPECT_EQ(std::vector<float>(Row(0).begin(), Row(0).end()), expected);
 }
 
+TEST_F(EngineTest, ThreadsWaitForEachOtherThreeTimesALayerWithExperts) {
+  for (const int n_threads : {2, 3}) {
+    const auto engine = LoadEngine(model_.path(), {.n_threads = n_threads, .max_batch_tokens = 16});
+    ASSERT_NE(engine, nullptr);
+    const auto sequence = engine->CreateSequence(40);
+    ASSERT_TRUE(sequence.ok());
+    uint64_t layers = 0;
+    for (const int32_t n_tokens : {1, 2, 16, 7}) {
+      const std::vector<int32_t> tokens(static_cast<size_t>(n_tokens), 5);
+      const std::vector<StepItem> items = {{*sequence, tokens, LogitsWanted::kLast}};
+      std::vector<float> logits(kChainVocab);
+      std::vector<StepResult> results(1);
+      const uint64_t before = engine->stats().moe_jobs;
+      ASSERT_TRUE(engine->Step(items, {.logits = logits, .results = results}).ok());
+      layers += 2;
+      EXPECT_EQ(engine->stats().moe_layers, layers);
+      EXPECT_LE(engine->stats().moe_jobs - before, 2 * 3u) << n_tokens << " tokens";
+    }
+    EXPECT_GT(engine->stats().moe_jobs, 0u);
+  }
+}
+
 TEST_F(EngineTest, AStepThatDoesNotFitChangesNothing) {
   const SequenceId a = NewSequence(20);
   const std::vector<int32_t> many(17, 5), two = {5, 6};
