@@ -69,7 +69,8 @@ struct Engine::Impl {
     return sequence.id == id ? &sequence : nullptr;
   }
   Status CheckItem(const StepItem& item);
-  Status LayerFailure(const Sequence& sequence, const SequenceSlice& slice, int32_t layer) const;
+  // The error of a slice of the step that failed in a layer, with the place where it did.
+  Status LayerFailure(const Sequence& sequence, size_t slice, int32_t layer);
 };
 
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
@@ -236,13 +237,26 @@ Status Engine::Impl::CheckItem(const StepItem& item) {
   return Status();
 }
 
-Status Engine::Impl::LayerFailure(const Sequence& sequence, const SequenceSlice& slice,
-                                  int32_t layer) const {
+Status Engine::Impl::LayerFailure(const Sequence& sequence, size_t slice, int32_t layer) {
+  const SequenceSlice& failed = slices[slice];
+  int32_t first = 0;
+  for (size_t i = 0; i < slice; ++i) first += slices[i].n_tokens;
+  std::vector<int32_t> rows;
+  for (const int32_t row : logit_rows) {
+    if (row >= first && row < first + failed.n_tokens) rows.push_back(row - first);
+  }
+  const Batch batch = {.tokens = std::span(tokens).subspan(static_cast<size_t>(first),
+                                                           static_cast<size_t>(failed.n_tokens)),
+                       .slices = {&failed, 1},
+                       .logit_rows = rows};
+  const FailurePlace place = forward->FindFailure(batch, kv->storage(), layer);
   const int32_t n_layers = model->config().n_layers;
-  return Internal(StrCat(
-      "sequence ", sequence.id, ": a value ceased to be finite in ",
-      layer < n_layers ? StrCat("layer ", layer, " of ", n_layers) : std::string("the output head"),
-      ", positions ", slice.position, " to ", slice.position + slice.n_tokens - 1));
+  std::string where =
+      layer < n_layers ? StrCat("layer ", layer, " of ", n_layers) : std::string("the output head");
+  if (!place.what.empty()) where += StrCat(", in ", place.what, ", at position ", place.position);
+  return Internal(StrCat("sequence ", sequence.id, ": a value ceased to be finite in ", where,
+                         " (of positions ", failed.position, " to ",
+                         failed.position + failed.n_tokens - 1, ")"));
 }
 
 Result<StepSummary> Engine::Step(std::span<const StepItem> items, const StepOutput& output) {
@@ -319,7 +333,7 @@ Result<StepSummary> Engine::Step(std::span<const StepItem> items, const StepOutp
     if (e.failed_layer[i] < 0) {
       sequence.length += e.slices[i].n_tokens;
     } else {
-      e.computed_result[i]->status = e.LayerFailure(sequence, e.slices[i], e.failed_layer[i]);
+      e.computed_result[i]->status = e.LayerFailure(sequence, i, e.failed_layer[i]);
       if (e.kv->recurrent_floats() > 0) {
         // The state has gone on with what failed, and there is no way back but to the start.
         e.kv->ClearRecurrent(sequence.memory);

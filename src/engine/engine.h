@@ -80,8 +80,8 @@ struct StepItem {
 // What became of an item. On an error its sequence stands where it stood, and the step's other
 // items are computed all the same: InvalidArgument for an unknown sequence, no tokens, a token id
 // outside the vocabulary, a sequence named twice or more tokens than it has room for (with the
-// counts); Internal, naming the layer, when a value ceased to be finite (a model with recurrent
-// state loses the whole sequence then: it has no tokens any more).
+// counts); Internal, naming layer, tensor and position, when a value ceased to be finite (a model
+// with recurrent state loses the whole sequence then: it has no tokens any more).
 struct StepResult {
   Status status;
   int32_t first_logits_row = 0;  // rows of StepOutput::logits

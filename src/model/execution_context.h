@@ -6,10 +6,14 @@
 
 namespace colibri {
 
+class FailureProbe;
+
 // References only; the engine owns both.
 struct ExecutionContext {
   ThreadPool& pool;
   const KernelTable& kernels;
+  // Looks at what steps give while Forward::FindFailure runs; null in a step.
+  FailureProbe* probe = nullptr;
 };
 
 }  // namespace colibri

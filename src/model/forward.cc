@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "base/finite.h"
+#include "base/strings.h"
+#include "model/failure_probe.h"
 #include "model/linear.h"
 #include "model/mixer/mixer.h"
 #include "model/moe_route.h"
@@ -31,9 +33,16 @@ class Forward::Impl {
   }
 
   void Step(const Batch& batch, const KvStorage& kv, const ForwardOutput& output);
+  FailurePlace FindFailure(const Batch& batch, const KvStorage& kv, int32_t layer);
   const ForwardStats& stats() const { return stats_; }
 
  private:
+  // What a probe is shown of a layer beside its linear products, and of the head.
+  void ProbeFfnInput(const LayerWeights& weights, int32_t n_tokens);
+  void ProbeFfn(const FfnPlan& plan, const LayerWeights& weights, int32_t n_tokens);
+  void ProbeHead(const Batch& batch);
+  void StartBatch(const Batch& batch);
+  void ComputeLayer(const Batch& batch, const KvStorage& kv, size_t layer);
   void CheckBatch(const Batch& batch, const ForwardOutput& output) const;
   void LocateTokens(const Batch& batch);
   void Embed(const Batch& batch);
@@ -46,7 +55,7 @@ class Forward::Impl {
   void FeedForwardMoe(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
   void AddMixedAndNormalize(const NormWeights& norm, int32_t token);
   void ListGroups(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens);
-  void FeedForwardGroups(const LayerPlan& plan, int32_t n_tokens);
+  void FeedForwardGroups(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
   void NormAndQuantize(const NormWeights& norm, int32_t token, int32_t row);
   Activations NormedRows() const;
   void NoteFailures(int32_t layer, int32_t n_tokens, const ForwardOutput& output);
@@ -72,25 +81,34 @@ class Forward::Impl {
 void Forward::Impl::Step(const Batch& batch, const KvStorage& kv, const ForwardOutput& output) {
   CheckBatch(batch, output);
   const auto n_tokens = static_cast<int32_t>(batch.tokens.size());
-  LocateTokens(batch);
   std::fill(output.failed_layer.begin(), output.failed_layer.end(), -1);
-  Embed(batch);
-  ComputeRotations(n_tokens);
+  StartBatch(batch);
   KeepHidden(0, w_.residual, n_tokens, output);
   for (size_t l = 0; l < config_.layers.size(); ++l) {
-    const LayerPlan& plan = config_.layers[l];
-    const LayerWeights& weights = model_.weights().layers[l];
-    Normalize(weights.attention_norm, n_tokens);
-    Mix(batch, kv, l);
-    if (plan.ffn.is_moe()) {
-      FeedForwardMoe(plan, weights, n_tokens);
-    } else {
-      FeedForwardDense(plan, weights, n_tokens);
-    }
+    ComputeLayer(batch, kv, l);
     NoteFailures(static_cast<int32_t>(l), n_tokens, output);
     if (l + 1 < config_.layers.size()) KeepHidden(l + 1, w_.residual, n_tokens, output);
   }
   ComputeLogits(batch, output);
+}
+
+void Forward::Impl::StartBatch(const Batch& batch) {
+  LocateTokens(batch);
+  Embed(batch);
+  ComputeRotations(static_cast<int32_t>(batch.tokens.size()));
+}
+
+void Forward::Impl::ComputeLayer(const Batch& batch, const KvStorage& kv, size_t layer) {
+  const auto n_tokens = static_cast<int32_t>(batch.tokens.size());
+  const LayerPlan& plan = config_.layers[layer];
+  const LayerWeights& weights = model_.weights().layers[layer];
+  Normalize(weights.attention_norm, n_tokens);
+  Mix(batch, kv, layer);
+  if (plan.ffn.is_moe()) {
+    FeedForwardMoe(plan, weights, n_tokens);
+  } else {
+    FeedForwardDense(plan, weights, n_tokens);
+  }
 }
 
 void Forward::Impl::CheckBatch(const Batch& batch, const ForwardOutput& output) const {
@@ -172,6 +190,8 @@ void Forward::Impl::Norm(const NormWeights& norm, const float* x, float* out) co
 
 void Forward::Impl::Normalize(const NormWeights& norm, int32_t n_tokens) {
   ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) { NormAndQuantize(norm, t, t); });
+  if (context_.probe != nullptr)
+    context_.probe->LookAtNorm(norm, w_.normed, n_tokens, hidden(), config_.hidden);
 }
 
 // Each input of a layer is quantised once, for all matrices that read it.
@@ -215,9 +235,10 @@ void Forward::Impl::FeedForwardDense(const LayerPlan& plan, const LayerWeights& 
                                      int32_t n_tokens) {
   ForEachToken(context_.pool, n_tokens,
                [&](int32_t t, int) { AddMixedAndNormalize(weights.ffn_norm, t); });
+  if (context_.probe != nullptr) ProbeFfnInput(weights, n_tokens);
   w_.groups.clear();
   w_.groups.push_back({&weights.ffn, nullptr, n_tokens, 0, nullptr});
-  FeedForwardGroups(plan, n_tokens);
+  FeedForwardGroups(plan, weights, n_tokens);
 }
 
 // Three jobs of the pool: what leads to the groups, gate and up, down and the residual.
@@ -228,10 +249,11 @@ void Forward::Impl::FeedForwardMoe(const LayerPlan& plan, const LayerWeights& we
   RouteJob(context_, plan.ffn, weights.moe, NormedRows(), n_tokens, w_).Run([&](int32_t t, int) {
     AddMixedAndNormalize(weights.ffn_norm, t);
   });
+  if (context_.probe != nullptr) ProbeFfnInput(weights, n_tokens);
   ListGroups(plan.ffn, weights.moe,
              n_tokens);  // slots ordered by expert; the shared expert's rows behind them
   const auto routed = Clock::now();
-  FeedForwardGroups(plan, n_tokens);
+  FeedForwardGroups(plan, weights, n_tokens);
   ++stats_.moe_layers;
   stats_.moe_jobs += context_.pool.n_jobs() - jobs_before;
   stats_.moe_route_s += Seconds(routed - start).count();
@@ -246,12 +268,14 @@ void Forward::Impl::AddMixedAndNormalize(const NormWeights& norm, int32_t token)
   NormAndQuantize(norm, token, token);
 }
 
-void Forward::Impl::FeedForwardGroups(const LayerPlan& plan, int32_t n_tokens) {
+void Forward::Impl::FeedForwardGroups(const LayerPlan& plan, const LayerWeights& weights,
+                                      int32_t n_tokens) {
   ExpertGateUp(kernels_, context_.pool, w_.groups, plan.ffn.activation, NormedRows(), w_.gated,
                w_.products);
   ExpertDown(kernels_, context_.pool, w_.groups, w_.gated, n_tokens, config_.hidden, w_.block_out,
              hidden(), w_.products,
              {w_.residual, config_.residual_scale, w_.not_finite});  // [n_tokens, hidden], combined
+  if (context_.probe != nullptr) ProbeFfn(plan.ffn, weights, n_tokens);
 }
 
 void Forward::Impl::ListGroups(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens) {
@@ -307,6 +331,91 @@ void Forward::Impl::ComputeLogits(const Batch& batch, const ForwardOutput& outpu
   NoteFailures(config_.n_layers, n_tokens, output);
 }
 
+FailurePlace Forward::Impl::FindFailure(const Batch& batch, const KvStorage& kv, int32_t layer) {
+  COLIBRI_CHECK(batch.slices.size() == 1);
+  const ForwardStats stats = stats_;
+  FailureProbe probe(model_.tensor_names());
+  const auto n_layers = static_cast<size_t>(config_.n_layers), last = static_cast<size_t>(layer);
+  StartBatch(batch);
+  if (layer == 0) {
+    probe.LookAtRows(StrCat("the embedding ", probe.NameOf(model_.weights().embedding.data)),
+                     w_.residual, static_cast<int32_t>(batch.tokens.size()), hidden(), hidden());
+  }
+  for (size_t l = 0; l < n_layers && l <= last; ++l) {
+    context_.probe = l == last ? &probe : nullptr;
+    ComputeLayer(batch, kv, l);
+  }
+  if (last == n_layers) {
+    context_.probe = &probe;
+    ProbeHead(batch);
+  }
+  context_.probe = nullptr;
+  stats_ = stats;
+  return {probe.what(), batch.slices[0].position + std::max(probe.token(), 0)};
+}
+
+void Forward::Impl::ProbeFfnInput(const LayerWeights& weights, int32_t n_tokens) {
+  FailureProbe& probe = *context_.probe;
+  const MoeWeights& moe = weights.moe;
+  probe.LookAtNorm(weights.ffn_norm, w_.normed, n_tokens, hidden(), config_.hidden);
+  for (int32_t t = 0; t < n_tokens && !probe.found(); ++t) {
+    if (w_.not_finite[t] == 0) continue;
+    // What failed before the norm goes on as zeros.
+    const float* const residual = RowOf(w_.residual, t);
+    if (std::all_of(residual, residual + hidden(), [](float x) { return x == 0; })) {
+      probe.Note(StrCat("the residual behind ", probe.NameOf(weights.attention.o.matrix.data)), t);
+    } else {
+      const auto n = static_cast<size_t>(moe.router.rows);
+      const float* const logits = w_.router_logits + static_cast<size_t>(t) * n;
+      const bool routed = AllFinite(logits, n);
+      const LinearWeights gate{moe.shared_gate, nullptr}, router{moe.router, moe.router_bias};
+      const bool biased = moe.selection_bias != nullptr && !AllFinite(moe.selection_bias, n);
+      if (routed && biased)
+        probe.Note(StrCat("the selection's bias ", probe.NameOf(moe.selection_bias)), t);
+      probe.NoteProduct(routed ? gate : router, logits, t);
+    }
+  }
+}
+
+void Forward::Impl::ProbeFfn(const FfnPlan& plan, const LayerWeights& weights, int32_t n_tokens) {
+  FailureProbe& probe = *context_.probe;
+  const auto is_expert = [&](const ExpertGroup& group) {
+    return group.weights != &weights.ffn && group.weights != &weights.moe.shared;
+  };
+  for (const ExpertGroup& group : w_.groups) {
+    if (probe.found()) return;
+    FfnFault fault = ProbeGateUp(kernels_, group, plan.activation, NormedRows(), w_.products);
+    if (fault.step == FfnStep::kNone) fault = ProbeDown(kernels_, group, w_.gated, w_.products);
+    probe.NoteFfn(fault, *group.weights,
+                  is_expert(group) ? group.weights - weights.moe.experts.data() : -1);
+  }
+  probe.LookAtRows("the sum over the experts", w_.block_out, n_tokens, hidden(), hidden());
+  probe.LookAtRows("the residual behind the feed-forward", w_.residual, n_tokens, hidden(),
+                   hidden());
+}
+
+// A row at a time: all that were wanted may be more than fits.
+void Forward::Impl::ProbeHead(const Batch& batch) {
+  FailureProbe& probe = *context_.probe;
+  const ModelWeights& weights = model_.weights();
+  std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
+  for (const int32_t row : batch.logit_rows) {
+    if (probe.found()) return;
+    NormAndQuantize(weights.final_norm, row, row);
+    // Shown as tokens of their own; found ones get their place in the batch.
+    FailureProbe one(model_.tensor_names());
+    one.LookAtNorm(weights.final_norm, RowOf(w_.normed, row), 1, hidden(), config_.hidden);
+    context_.probe = &one;
+    const std::array<LinearJob, 1> head = {
+        {{&weights.head, NormedRows(), &row, logits.data(), logits.size()}}};
+    ComputeLinear(context_, head, 1, w_.products);
+    context_.probe = &probe;
+    for (float& logit : logits) logit *= config_.logit_scale;
+    one.LookAtRows("the scale of the logits", logits.data(), 1, logits.size(), logits.size());
+    if (one.found()) probe.Note(one.what(), row);
+  }
+}
+
 void Forward::Impl::KeepHidden(size_t index, const float* rows, int32_t n_tokens,
                                const ForwardOutput& output) const {
   if (output.layer_hidden.empty()) return;
@@ -331,6 +440,9 @@ Forward::~Forward() = default;
 
 void Forward::Step(const Batch& batch, const KvStorage& kv, const ForwardOutput& output) {
   impl_->Step(batch, kv, output);
+}
+FailurePlace Forward::FindFailure(const Batch& batch, const KvStorage& kv, int32_t layer) {
+  return impl_->FindFailure(batch, kv, layer);
 }
 const ForwardStats& Forward::stats() const {
   return impl_->stats();

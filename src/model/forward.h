@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/status.h"
 #include "model/execution_context.h"
@@ -38,6 +39,12 @@ struct ForwardOutput {
   std::span<int32_t> failed_layer;
 };
 
+// Where a value of a slice first ceased to be finite.
+struct FailurePlace {
+  std::string what;  // "the product with blk.3.ffn_down_exps.weight of expert 5"; empty: not found
+  int32_t position = 0;  // of the token that it belongs to
+};
+
 // Counters of the work done, since the forward was made.
 struct ForwardStats {
   uint64_t expert_calls = 0;            // one per active expert and matrix
@@ -64,6 +71,12 @@ class Forward {
   // breaks the rules above is a bug of the caller's and fails a check. Guarantee: a token's logits
   // depend on its sequence alone, not on the batch, the chunks or the threads.
   void Step(const Batch& batch, const KvStorage& kv, const ForwardOutput& output);
+
+  // For a slice that a step said to have failed in `layer`: computes it once more, alone, up to
+  // that layer, and looks at what each step gives. By the guarantee above it meets the same values.
+  // Slow, and it allocates; the slice's cache rows are written again, with the same.
+  //   batch  that slice, its tokens and the rows whose logits were wanted
+  FailurePlace FindFailure(const Batch& batch, const KvStorage& kv, int32_t layer);
 
   const ForwardStats& stats() const;
   // Bytes of scratch memory that Create takes for these sizes.

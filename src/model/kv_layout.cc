@@ -1,7 +1,9 @@
 #include "model/kv_layout.h"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
+#include <limits>
 
 #include "model/config.h"
 
@@ -11,6 +13,22 @@ std::optional<KvType> ParseKvType(std::string_view name) {
   const auto* const found = std::find(std::begin(kKvTypeNames), std::end(kKvTypeNames), name);
   if (found == std::end(kKvTypeNames)) return std::nullopt;
   return static_cast<KvType>(found - std::begin(kKvTypeNames));
+}
+
+float KvTypeLimit(KvType type) {
+  constexpr float kF16Overflow = 65520;  // halfway from the largest binary16 to the next
+  constexpr uint32_t kBf16Overflow = 0x7f7f8000;
+  switch (type) {
+    case KvType::kF32:
+      break;
+    case KvType::kBF16:
+      return std::bit_cast<float>(kBf16Overflow);
+    case KvType::kF16:
+      return kF16Overflow;
+    case KvType::kQ8_0:
+      return kF16Overflow * 127;  // the scale of 127 steps is binary16
+  }
+  return std::numeric_limits<float>::infinity();
 }
 
 KvLayout MakeKvLayout(const ModelConfig& config, KvType type) {

@@ -23,6 +23,8 @@ inline std::string_view KvTypeName(KvType type) {
   return kKvTypeNames[static_cast<size_t>(type)];
 }
 std::optional<KvType> ParseKvType(std::string_view name);
+// What a key's or value's magnitude must stay below, or it is read as one that is not finite.
+float KvTypeLimit(KvType type);
 
 // Where a layer's keys and values lie within a page: a panel of keys for each key-value head, then
 // one of values for each. A layer without a KV cache has n_heads = 0.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "model/failure_probe.h"
+
 namespace colibri {
 namespace {
 
@@ -62,6 +64,9 @@ void ComputeLinear(ExecutionContext& context, std::span<const LinearJob> jobs, i
       task = next;
     }
   });
+  if (context.probe == nullptr) return;
+  for (const LinearJob& job : jobs)
+    context.probe->LookAtProduct(*job.weights, job.out, n_tokens, job.out_stride);
 }
 
 Activations QuantizeFor(ExecutionContext& context, const MatrixView& matrix, const float* x,

@@ -74,6 +74,7 @@ Result<std::unique_ptr<Model>> Model::Load(const ModelFiles& files, ThreadPool& 
   model->has_panels_ = loader.has_panels();
   model->bytes_per_token_ = CountMatrices(model->config_, model->weights_, true).bytes;
   COLIBRI_ASSIGN_OR_RETURN(model->arena_, loader.Load(pool, options.progress));
+  model->tensor_names_ = loader.NamesIn(model->arena_);
   if (model->config_.tied_embeddings) model->weights_.head.matrix = model->weights_.embedding;
   return model;
 }

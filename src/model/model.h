@@ -9,6 +9,7 @@
 #include "format/model_files.h"
 #include "memory/arena.h"
 #include "model/config.h"
+#include "model/tensor_names.h"
 #include "model/weights.h"
 #include "platform/thread_pool.h"
 
@@ -44,6 +45,7 @@ class Model {
   uint64_t bytes_per_token() const { return bytes_per_token_; }
   // What pages the weights lie on. Asks the system each time.
   PageUsage MeasureWeightPages() const { return arena_.MeasurePages(); }
+  const TensorNames& tensor_names() const { return tensor_names_; }
   // Whether any matrix lies in panels, so that the layers' inputs are wanted quantised.
   bool has_panels() const { return has_panels_; }
 
@@ -52,6 +54,7 @@ class Model {
   ModelConfig config_;
   ModelWeights weights_;
   Arena arena_;
+  TensorNames tensor_names_;
   uint64_t weight_bytes_ = 0;
   uint64_t bytes_per_token_ = 0;
   bool has_panels_ = false;

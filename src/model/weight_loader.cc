@@ -377,4 +377,11 @@ Result<Arena> WeightLoader::Load(ThreadPool& pool,
   return arena;
 }
 
+TensorNames WeightLoader::NamesIn(const Arena& arena) const {
+  TensorNames names;
+  for (const Request& request : requests_)
+    names.Add(arena.data() + request.offset, request.source->name);
+  return names;
+}
+
 }  // namespace colibri

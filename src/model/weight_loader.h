@@ -13,6 +13,7 @@
 #include "model/config.h"
 #include "model/config_reader.h"
 #include "model/model.h"
+#include "model/tensor_names.h"
 #include "model/weights.h"
 #include "platform/thread_pool.h"
 
@@ -36,6 +37,9 @@ class WeightLoader {
 
   // Whether a matrix of the plan lies in panels.
   bool has_panels() const;
+
+  // After Load: which tensor each weight came from.
+  TensorNames NamesIn(const Arena& arena) const;
 
   // Reads all weights into a new arena. `progress` as in LoadOptions.
   Result<Arena> Load(ThreadPool& pool, const std::function<void(uint64_t, uint64_t)>& progress);

@@ -157,8 +157,7 @@ void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const Ex
       args.w = &w;
       args.first_row = first_row;
       args.n_rows = n_rows;
-      args.x = {gated.of(group.first_row), gated.stride, gated.groups_of(group.first_row),
-                gated.stride * sizeof(float) / sizeof(ActivationGroup)};
+      args.x = gated.From(group.first_row);
       args.n_tokens = group.n_tokens;
       args.out = out + first_row;
       args.out_stride = out_stride;

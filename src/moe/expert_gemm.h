@@ -46,6 +46,10 @@ struct GatedRows {
   ActivationGroup* groups_of(int64_t row) const {
     return reinterpret_cast<ActivationGroup*>(of(row));
   }
+  // The rows from that one on, in whichever form they are.
+  Activations From(int64_t row) const {
+    return {of(row), stride, groups_of(row), stride * sizeof(float) / sizeof(ActivationGroup)};
+  }
 };
 
 // gated[first_row + i] = activation(gate . x, up . x) for token i of every group, quantised at once

@@ -121,6 +121,15 @@ void RouteSparseMixer(const RouterSpec& spec, const float* logits, float* remain
   }
 }
 
+// For a token that can't be routed: experts that exist, at no weight.
+bool TakeFirstExperts(int32_t k, int32_t* expert, float* weight) {
+  for (int32_t j = 0; j < k; ++j) {
+    expert[j] = j;
+    weight[j] = 0;
+  }
+  return false;
+}
+
 }  // namespace
 
 Status ValidateRouterSpec(const RouterSpec& spec) {
@@ -156,21 +165,18 @@ bool RouteToken(const RouterSpec& spec, const float* logits, const float* select
   bool usable = true;
   for (int32_t i = 0; i < n; ++i)
     usable &= logits[i] < std::numeric_limits<float>::infinity();  // false for NaN too
-  if (!usable) {
-    for (int32_t j = 0; j < k; ++j) {
-      expert[j] = j;
-      weight[j] = 0;
-    }
-    return false;
-  }
+  if (!usable) return TakeFirstExperts(k, expert, weight);
   if (spec.score == RouterScore::kSparseMixer) {
     RouteSparseMixer(spec, logits, scratch, expert, weight);
   } else {
     float* scores = scratch;
     float* choice = scratch + n;
     ComputeScores(spec, logits, scores);
-    for (int32_t i = 0; i < n; ++i)
+    for (int32_t i = 0; i < n; ++i) {
       choice[i] = selection_bias != nullptr ? scores[i] + selection_bias[i] : scores[i];
+      usable &= !std::isnan(choice[i]);
+    }
+    if (!usable) return TakeFirstExperts(k, expert, weight);
     if (spec.n_groups > 1 && spec.n_selected_groups < spec.n_groups) MaskGroups(spec, choice);
     SelectLargest(choice, n, k, expert);
     for (int32_t j = 0; j < k; ++j) weight[j] = scores[expert[j]];

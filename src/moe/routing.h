@@ -36,8 +36,8 @@ inline size_t RouterScratchFloats(const RouterSpec& spec) {
 Status Route(const RouterSpec& spec, std::span<const float> logits,
              std::span<const float> selection_bias, std::span<float> scratch, RoutingView out);
 
-// Route for one token; false when a logit is NaN or +inf: the token then has experts 0 to k-1 at
-// weight 0.
+// Route for one token; false when a logit is NaN or +inf or a score with its bias is NaN: the token
+// then has experts 0 to k-1 at weight 0.
 bool RouteToken(const RouterSpec& spec, const float* logits, const float* selection_bias,
                 float* scratch, int32_t* expert, float* weight);
 

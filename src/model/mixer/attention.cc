@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/finite.h"
+
 namespace colibri {
 namespace {
 
@@ -390,7 +392,7 @@ void Attend(ExecutionContext& context, const Batch& batch, const KvStorage& kv,
   });
 }
 
-void StoreRows(const KernelTable& kernels, const KvStorage& kv, const LayerKvLayout& layout,
+bool StoreRows(const KernelTable& kernels, const KvStorage& kv, const LayerKvLayout& layout,
                const SequenceSlice& slice, int32_t position, const float* k, const float* v) {
   const auto type = static_cast<size_t>(kv.layout->type);
   const auto page = static_cast<uint64_t>(slice.pages[static_cast<size_t>(position / kPageTokens)]);
@@ -405,6 +407,8 @@ void StoreRows(const KernelTable& kernels, const KvStorage& kv, const LayerKvLay
                                layout.v_head_dim, in_page,
                                base + layout.v_offset + head * layout.v_panel_bytes);
   }
+  const float limit = KvTypeLimit(kv.layout->type);
+  return AllBelow(k, layout.k_floats(), limit) && AllBelow(v, layout.v_floats(), limit);
 }
 
 uint64_t AttentionScratchFloats(const LayerKvLayout& layout) {

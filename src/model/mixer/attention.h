@@ -27,11 +27,13 @@ struct AttentionCall {
 void Attend(ExecutionContext& context, const Batch& batch, const KvStorage& kv,
             const AttentionCall& call, Workspace& w);
 
-// Writes a position's row of every key-value head.
+// Writes a position's row of every key-value head. False where one of the values is not finite or
+// too large for the cache's type: attention could hide that.
 //   k  [layout.k_floats()]
 //   v  [layout.v_floats()]
-void StoreRows(const KernelTable& kernels, const KvStorage& kv, const LayerKvLayout& layout,
-               const SequenceSlice& slice, int32_t position, const float* k, const float* v);
+[[nodiscard]] bool StoreRows(const KernelTable& kernels, const KvStorage& kv,
+                             const LayerKvLayout& layout, const SequenceSlice& slice,
+                             int32_t position, const float* k, const float* v);
 
 // Floats of scratch that one thread needs for a layer, and that all threads share.
 uint64_t AttentionScratchFloats(const LayerKvLayout& layout);

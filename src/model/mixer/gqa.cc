@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/failure_probe.h"
 #include "model/linear.h"
 #include "model/mixer/attention.h"
 #include "model/mixer/mixer.h"
@@ -59,9 +60,19 @@ void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w) {
     PrepareHeads(context.kernels, call, t, plan.n_heads, weights.q_norm, q);
     PrepareHeads(context.kernels, call, t, plan.n_kv_heads, weights.k_norm, k);
     Clip(plan.qkv_clip, v_floats, k + k_floats);
-    StoreRows(context.kernels, call.kv, call.layout, SliceOf(call, w, t), w.position[t], k,
-              k + k_floats);
+    if (!StoreRows(context.kernels, call.kv, call.layout, SliceOf(call, w, t), w.position[t], k,
+                   k + k_floats))
+      w.not_finite[t] = 1;
   });
+  if (context.probe != nullptr) {
+    const float limit = KvTypeLimit(call.kv.layout->type);
+    context.probe->LookAtNorm({weights.q_norm, nullptr}, w.q, n_tokens, q_floats,
+                              plan.n_heads * plan.head_dim);
+    context.probe->LookAtNorm({weights.k_norm, nullptr}, w.kv, n_tokens, kv_floats,
+                              plan.n_kv_heads * plan.head_dim);
+    context.probe->LookAtCached(weights.k, w.kv, n_tokens, kv_floats, k_floats, limit);
+    context.probe->LookAtCached(weights.v, w.kv + k_floats, n_tokens, kv_floats, v_floats, limit);
+  }
 
   AttentionCall attention;
   attention.q = w.q;
@@ -75,6 +86,8 @@ void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w) {
 
   const size_t attention_floats =
       static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.v_head_dim);
+  if (context.probe != nullptr)
+    context.probe->LookAtAttention(attention, n_tokens, attention_floats, weights.q, weights.k);
   const Activations attended = QuantizeFor(context, weights.o.matrix, w.attention, attention_floats,
                                            n_tokens, w.mixer_groups);
   const std::array<LinearJob, 1> output = {{{&weights.o, attended, nullptr, w.block_out, hidden}}};

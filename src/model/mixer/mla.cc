@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/failure_probe.h"
 #include "model/linear.h"
 #include "model/mixer/attention.h"
 #include "model/mixer/mixer.h"
@@ -34,6 +35,8 @@ void ComputeQueries(ExecutionContext& context, const MixerCall& call, Workspace&
     float* row = w.q_latent + static_cast<size_t>(t) * rank;
     context.kernels.rms_norm(row, weights.q_a_norm, kLatentNormEps, rank, row);
   });
+  if (context.probe != nullptr)
+    context.probe->LookAtNorm({weights.q_a_norm, nullptr}, w.q_latent, n_tokens, rank, rank);
   const Activations low_rows =
       QuantizeFor(context, weights.q.matrix, w.q_latent, rank, n_tokens, w.mixer_groups);
   const std::array<LinearJob, 1> high = {{{&weights.q, low_rows, nullptr, w.q, q_floats}}};
@@ -60,14 +63,21 @@ void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w) {
     float* row = w.kv + static_cast<size_t>(t) * key;
     context.kernels.rms_norm(row, weights.kv_a_norm, kLatentNormEps, lora, row);
     RotateHead(call, t, row + lora);
-    StoreRows(context.kernels, call.kv, call.layout, SliceOf(call, w, t), w.position[t], row,
-              nullptr);
+    if (!StoreRows(context.kernels, call.kv, call.layout, SliceOf(call, w, t), w.position[t], row,
+                   nullptr))
+      w.not_finite[t] = 1;
     for (size_t h = 0; h < heads; ++h) {
       float* turned = w.q + (static_cast<size_t>(t) * heads + h) * head_dim + nope;
       RotateHead(call, t, turned);
       std::copy_n(turned, rope, w.q_absorbed + (static_cast<size_t>(t) * heads + h) * key + lora);
     }
   });
+
+  if (context.probe != nullptr) {
+    context.probe->LookAtNorm({weights.kv_a_norm, nullptr}, w.kv, n_tokens, key, lora);
+    context.probe->LookAtCached(weights.kv_a, w.kv, n_tokens, key, key,
+                                KvTypeLimit(call.kv.layout->type));
+  }
 
   w.jobs.clear();
   for (size_t h = 0; h < heads; ++h) {
@@ -87,6 +97,8 @@ void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w) {
   attention.window = plan.window;
   attention.layout = call.layout;
   Attend(context, call.batch, call.kv, attention, w);
+  if (context.probe != nullptr)
+    context.probe->LookAtAttention(attention, n_tokens, heads * lora, weights.q, weights.kv_a);
 
   w.jobs.clear();
   for (size_t h = 0; h < heads; ++h) {

@@ -33,7 +33,8 @@ struct ChainOptions {
   std::string eos = "2";                 // config.json's eos_token_id
   std::string generation_eos = {};       // generation_config.json's; empty: no such file
   bool tokenizer = true;
-  std::string chat_template = {};  // empty: none
+  std::string chat_template = {};            // empty: none
+  std::map<std::string, float> poison = {};  // tensors whose first element is this
 };
 
 // Removes its folder at the end.
@@ -83,6 +84,8 @@ class ChainModel {
       for (const uint64_t d : shape) n *= d;
       auto values = std::make_unique<std::vector<float>>(n);
       for (uint64_t i = 0; i < n; ++i) (*values)[i] = value_of(i);
+      const auto poison = options.poison.find(name);
+      if (poison != options.poison.end()) (*values)[0] = poison->second;
       const auto bytes = AsBytes(std::span<const float>(*values));
       owned.emplace_back(TensorToWrite{std::move(name), DType::kF32, std::move(shape), bytes},
                          std::move(values));

@@ -91,8 +91,8 @@ class Layer {
   void Write(const SequenceSlice& slice, const std::vector<float>& k, const std::vector<float>& v) {
     for (int32_t p = slice.position; p < slice.position + slice.n_tokens; ++p) {
       const auto row = static_cast<size_t>(p);
-      StoreRows(context_->kernels, kv_, rows(), slice, p, &k[row * rows().k_floats()],
-                v.data() + row * rows().v_floats());
+      EXPECT_TRUE(StoreRows(context_->kernels, kv_, rows(), slice, p, &k[row * rows().k_floats()],
+                            v.data() + row * rows().v_floats()));
     }
   }
   // The slices' queries, one after the other; their rows must have been written.
