@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(
   cmake ninja-build g++ pkg-config
-  libsimdjson-dev libutf8proc-dev nlohmann-json3-dev libcli11-dev libedit-dev
+  libsimdjson-dev libutf8proc-dev nlohmann-json3-dev libcli11-dev libedit-dev libhwloc-dev
 )
 case "${1:-}" in
   "") ;;

@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct Options {
   int32_t n_generate = 64;
   int32_t batch = 1;
   int32_t n_threads = 0;
+  std::optional<PinMode> pin = {};
   KvType kv_type = kDefaultKvType;
   int32_t repeat = 3;
   bool json = false;
@@ -90,6 +92,7 @@ struct Setup {
   std::string architecture;
   std::string isa;
   int32_t n_threads = 0;
+  bool pinned = false;
 };
 
 // Steps B sequences with ids of no meaning: the same work as text, with nothing to end it.
@@ -194,6 +197,7 @@ Result<RunFigures> MeasureOnce(const Options& options, Setup& setup, Console& co
   COLIBRI_ASSIGN_OR_RETURN(const ModelPlan plan, PlanModel(files, Log(), options.activations));
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
+  engine_options.pin = options.pin;
   engine_options.activations = options.activations;
   engine_options.kv_type = options.kv_type;
   engine_options.max_context = options.n_context + options.n_prompt + options.n_generate;
@@ -207,6 +211,7 @@ Result<RunFigures> MeasureOnce(const Options& options, Setup& setup, Console& co
   setup.architecture = engine->config().architecture;
   setup.isa = engine->isa();
   setup.n_threads = engine->n_threads();
+  setup.pinned = engine->threads_pinned();
 
   Workload workload(options, *engine);
   COLIBRI_RETURN_IF_ERROR(workload.Start());
@@ -258,6 +263,7 @@ std::string JsonReport(const Options& options, const Setup& setup,
       {"architecture", setup.architecture},
       {"isa", setup.isa},
       {"threads", setup.n_threads},
+      {"pinned", setup.pinned},
       {"context", options.n_context},
       {"kv_type", KvTypeName(options.kv_type)},
       {"activations", ActivationTypeName(options.activations)},
@@ -287,8 +293,9 @@ std::string JsonReport(const Options& options, const Setup& setup,
 std::string TextReport(const Options& options, const Setup& setup,
                        const std::vector<RunFigures>& runs) {
   std::ostringstream out;
-  out << setup.architecture << ", " << setup.isa << ", " << setup.n_threads << " threads, batch "
-      << options.batch << ", KV cache " << KvTypeName(options.kv_type) << ", activations "
+  out << setup.architecture << ", " << setup.isa << ", " << setup.n_threads
+      << (setup.pinned ? " pinned threads, batch " : " threads, batch ") << options.batch
+      << ", KV cache " << KvTypeName(options.kv_type) << ", activations "
       << ActivationTypeName(options.activations) << ", "
       << (options.n_context > 0 ? StrCat(options.n_context, " tokens before, ") : std::string())
       << options.n_prompt << " prompt tokens, " << options.n_generate << " generated, "
@@ -347,6 +354,7 @@ CommandBody Add(CLI::App& app) {
   add_count("--batch", options->batch, 1, "Sequences that decode together");
   add_count("--repeat", options->repeat, 1, "Runs, each of which loads the model anew");
   AddThreadsFlag(app, options->n_threads);
+  AddPinFlag(app, options->pin);
   AddActivationsFlag(app, options->activations);
   AddKvTypeFlag(app, options->kv_type);
   app.add_flag("--json", options->json, "Print JSON: the medians, their spread and every run");

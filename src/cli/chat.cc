@@ -1,6 +1,7 @@
 // `colibri chat`: a conversation.
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +27,7 @@ struct Options {
   bool stats = false;
   GenerationFlags generation;
   int32_t n_threads = 0;
+  std::optional<PinMode> pin = {};
   KvType kv_type = kDefaultKvType;
   int32_t max_context = 0;
 };
@@ -217,6 +219,7 @@ ExitCode Run(const Options& options, Console& console) {
   if (!model.ok()) return console.Fail(model.status());
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
+  engine_options.pin = options.pin;
   engine_options.activations = options.activations;
   engine_options.kv_type = options.kv_type;
   engine_options.max_context = options.max_context;
@@ -257,6 +260,7 @@ CommandBody Add(CLI::App& app) {
   AddGenerationFlags(app, options->generation);
   AddContextFlag(app, options->max_context);
   AddThreadsFlag(app, options->n_threads);
+  AddPinFlag(app, options->pin);
   AddActivationsFlag(app, options->activations);
   AddKvTypeFlag(app, options->kv_type);
   app.add_flag("--stats", options->stats, "Say after each answer how fast it came");

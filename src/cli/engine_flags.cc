@@ -13,6 +13,17 @@ void AddThreadsFlag(CLI::App& app, int32_t& n_threads) {
       ->check(Between(1, kMaxThreads));
 }
 
+void AddPinFlag(CLI::App& app, std::optional<PinMode>& pin) {
+  app.add_option_function<std::string>(
+         "--pin",
+         [&pin](const std::string& mode) { pin = mode == "on" ? PinMode::kOn : PinMode::kOff; },
+         "Whether each thread keeps to one CPU; by default COLIBRI_PIN, else only where the "
+         "threads "
+         "take all CPUs that this process may use")
+      ->type_name("MODE")
+      ->check(CLI::IsMember({"on", "off"}));
+}
+
 const char* ActivationTypeName(ActivationType activations) {
   return activations == ActivationType::kInt8 ? "int8" : "f32";
 }

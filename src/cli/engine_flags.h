@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/console.h"
@@ -16,6 +17,8 @@ inline constexpr int32_t kMaxThreads = 1024;
 
 // --threads alone.
 void AddThreadsFlag(CLI::App& app, int32_t& n_threads);
+// --pin alone.
+void AddPinFlag(CLI::App& app, std::optional<PinMode>& pin);
 // --activations alone; what `activations` holds is the default.
 void AddActivationsFlag(CLI::App& app, ActivationType& activations);
 // "int8" or "f32".

@@ -41,6 +41,7 @@ void AddEvaluationFlags(CLI::App& app, EvaluationFlags& flags, EngineOptions& en
       ->capture_default_str();
   app.add_flag("--json", flags.json, "Print JSON");
   AddThreadsFlag(app, engine.n_threads);
+  AddPinFlag(app, engine.pin);
   AddActivationsFlag(app, engine.activations);
   // What the weights cost is measured alone unless the flag says otherwise.
   engine.kv_type = KvType::kF32;

@@ -88,6 +88,7 @@ Result<std::vector<EvaluationModel>> OpenModels(const Options& options) {
 ExitCode Run(Options& options, Console& console) {
   const EvaluationFlags& flags = options.evaluation;
   options.reference_engine.n_threads = options.engine.n_threads;
+  options.reference_engine.pin = options.engine.pin;
   // The reference is what the file's own values give.
   options.reference_engine.activations = ActivationType::kFloat32;
   options.reference_engine.kv_type = KvType::kF32;

@@ -1,6 +1,7 @@
 // `colibri logits`: a model's numbers for given token ids, for comparisons.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ struct Options {
   int32_t n_greedy = 0;
   bool greedy = false;
   int32_t n_threads = 0;
+  std::optional<PinMode> pin = {};
   // Other programs' numbers are compared with these.
   KvType kv_type = KvType::kF32;
   int32_t chunk = kDefaultChunk;
@@ -167,6 +169,7 @@ ExitCode Run(const Options& options, Console& console) {
 
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
+  engine_options.pin = options.pin;
   engine_options.activations = options.activations;
   engine_options.kv_type = options.kv_type;
   engine_options.max_context = static_cast<int32_t>(total);
@@ -207,6 +210,7 @@ CommandBody Add(CLI::App& app) {
           ->type_name("N")
           ->check(AtLeast(0));
   AddThreadsFlag(app, options->n_threads);
+  AddPinFlag(app, options->pin);
   AddActivationsFlag(app, options->activations);
   AddKvTypeFlag(app, options->kv_type);
   app.add_option("--chunk", options->chunk,

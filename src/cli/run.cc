@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -28,6 +29,7 @@ struct Options {
   CLI::Option* system_option = nullptr;
   GenerationFlags generation;
   int32_t n_threads = 0;
+  std::optional<PinMode> pin = {};
   KvType kv_type = kDefaultKvType;
   int32_t max_context = 0;
   bool json = false;
@@ -114,6 +116,7 @@ ExitCode Run(const Options& options, Console& console) {
 
   EngineOptions engine_options;
   engine_options.n_threads = options.n_threads;
+  engine_options.pin = options.pin;
   engine_options.activations = options.activations;
   engine_options.kv_type = options.kv_type;
   engine_options.max_context = options.max_context;
@@ -164,6 +167,7 @@ CommandBody Add(CLI::App& app) {
   AddGenerationFlags(app, options->generation);
   AddContextFlag(app, options->max_context);
   AddThreadsFlag(app, options->n_threads);
+  AddPinFlag(app, options->pin);
   AddActivationsFlag(app, options->activations);
   AddKvTypeFlag(app, options->kv_type);
   app.add_flag("--json", options->json, "Print one JSON object at the end instead of the text");

@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include "base/check.h"
@@ -21,6 +22,38 @@ struct Sequence {
   int32_t capacity = 0;  // tokens that it may hold
   bool in_step = false;
 };
+
+// What COLIBRI_PIN asks for.
+Result<PinMode> PinModeFromEnvironment() {
+  const char* const value = std::getenv("COLIBRI_PIN");
+  if (value == nullptr || *value == '\0') return PinMode::kAuto;
+  const std::string_view mode = value;
+  if (mode == "on") return PinMode::kOn;
+  if (mode == "off") return PinMode::kOff;
+  return InvalidArgument(StrCat("COLIBRI_PIN is \"", mode, "\", must be on or off"));
+}
+
+Result<std::unique_ptr<ThreadPool>> MakePool(const EngineOptions& options, const Log& log) {
+  PinMode mode = PinMode::kAuto;
+  if (options.pin) {
+    mode = *options.pin;
+  } else {
+    COLIBRI_ASSIGN_OR_RETURN(mode, PinModeFromEnvironment());
+  }
+  const Topology topology = DetectTopology(AllowedCpus());
+  const ThreadPlacement placement =
+      PlaceThreads(topology, options.n_threads, DefaultThreadCount(), mode);
+  COLIBRI_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool,
+                           ThreadPool::Create(options.n_threads, placement.cpu));
+  if (mode == PinMode::kOn && !placement.pinned()) {
+    log.Warning(StrCat("threads are not pinned: ", options.n_threads, " of them have ",
+                       topology.cpus.size(), " CPUs"));
+  }
+  log.Info(StrCat("threads: ", options.n_threads,
+                  placement.pinned() ? ", each pinned to a CPU" : ", not pinned",
+                  ", memory nodes: ", topology.n_nodes()));
+  return pool;
+}
 
 // Weights of which every token reads much: small pages cost misses of the TLB there.
 constexpr uint64_t kManyBytes = uint64_t{256} << 20;
@@ -100,8 +133,9 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
   std::istringstream table(impl->plan.ToString());
   for (std::string row; std::getline(table, row);) log.Info(row);
 
-  COLIBRI_ASSIGN_OR_RETURN(impl->pool, ThreadPool::Create(resolved.n_threads));
+  COLIBRI_ASSIGN_OR_RETURN(impl->pool, MakePool(resolved, log));
   impl->context.reset(new ExecutionContext{*impl->pool, *impl->kernels});
+  const ThreadPool::OwnerScope owner(*impl->pool);
   // The plan has said already what there is to say about the configuration.
   COLIBRI_ASSIGN_OR_RETURN(impl->model, Model::Load(files, *impl->pool,
                                                     {.activations = resolved.activations,
@@ -319,6 +353,7 @@ Result<StepSummary> Engine::Step(std::span<const StepItem> items, const StepOutp
   if (e.slices.empty()) return StepSummary{};
 
   const size_t n_computed = e.tokens.size();
+  const ThreadPool::OwnerScope owner(*e.pool);
   e.forward->Step({.tokens = e.tokens, .slices = e.slices, .logit_rows = e.logit_rows},
                   e.kv->storage(),
                   {.logits = output.logits.first(e.logit_rows.size() * vocab),
@@ -364,6 +399,9 @@ int32_t Engine::max_sequences() const {
 }
 int32_t Engine::n_threads() const {
   return impl_->pool->n_threads();
+}
+bool Engine::threads_pinned() const {
+  return impl_->pool->pinned();
 }
 const char* Engine::isa() const {
   return impl_->kernels->name;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "kernels/kernel_table.h"
 #include "model/forward.h"
 #include "model/model.h"
+#include "platform/topology.h"
 
 namespace colibri {
 
@@ -25,13 +27,15 @@ class Tokenizer;
 inline constexpr KvType kDefaultKvType = KvType::kF16;
 
 struct EngineOptions {
-  int32_t n_threads = 0;           // 0: DefaultThreadCount()
-  int32_t max_context = 0;         // positions of one sequence; 0: the model's, up to
-                                   // kDefaultContext, less where memory is short (which is logged)
-  int32_t rope_context = 0;        // positions that LongRoPE chooses its factors by; 0: max_context
-                                   // as asked for, whatever memory leaves of it
-  int32_t max_batch_tokens = 512;  // tokens of one step
-  int32_t max_sequences = 8;       // alive at one time
+  int32_t n_threads = 0;  // 0: DefaultThreadCount()
+  std::optional<PinMode> pin =
+      {};                    // each thread to a CPU; nothing: COLIBRI_PIN (on, off), else auto
+  int32_t max_context = 0;   // positions of one sequence; 0: the model's, up to
+                             // kDefaultContext, less where memory is short (which is logged)
+  int32_t rope_context = 0;  // positions that LongRoPE chooses its factors by; 0: max_context
+                             // as asked for, whatever memory leaves of it
+  int32_t max_batch_tokens = 512;    // tokens of one step
+  int32_t max_sequences = 8;         // alive at one time
   KvType kv_type = kDefaultKvType;   // what keys and values are stored as
   uint64_t kv_cache_bytes = 0;       // 0: max_sequences of max_context, or as much of it as half of
                                      // the memory left beside the weights holds
@@ -138,6 +142,7 @@ class Engine {
   int32_t max_batch_tokens() const;
   int32_t max_sequences() const;
   int32_t n_threads() const;
+  bool threads_pinned() const;
   const char* isa() const;  // the kernel table's name
   const MemoryPlan& memory_plan() const;
   const KvCache& kv_cache() const;

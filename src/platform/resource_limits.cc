@@ -1,7 +1,5 @@
 #include "platform/resource_limits.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -11,6 +9,7 @@
 
 #include "base/strings.h"
 #include "platform/thread_pool.h"
+#include "platform/topology.h"
 
 namespace colibri {
 namespace {
@@ -181,18 +180,7 @@ std::optional<uint64_t> MemInfo(const SystemPaths& paths, const std::string& key
 }
 
 int DefaultThreadCount() {
-  int n_cpus = 1;
-  // The set grows until the kernel's own fits: machines with more than 1024 CPUs need it.
-  for (int n_bits = CPU_SETSIZE; n_bits <= CPU_SETSIZE * 64; n_bits *= 2) {
-    cpu_set_t* const set = CPU_ALLOC(n_bits);
-    if (set == nullptr) break;
-    const size_t n_bytes = CPU_ALLOC_SIZE(n_bits);
-    const bool ok = sched_getaffinity(0, n_bytes, set) == 0;
-    if (ok) n_cpus = CPU_COUNT_S(n_bytes, set);
-    CPU_FREE(set);
-    if (ok) break;
-  }
-  return ThreadCountFor(n_cpus, CpuQuota({}));
+  return ThreadCountFor(static_cast<int>(AllowedCpus().size()), CpuQuota({}));
 }
 
 uint64_t MemoryLimitBytes() {

@@ -1,11 +1,15 @@
 #include "platform/thread_pool.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "base/check.h"
 #include "base/strings.h"
 #include "platform/spin.h"
 
@@ -41,9 +45,36 @@ bool SpinUntil(Done&& done) {
   return done();
 }
 
+// CPUs of a thread, with room for every number that the kernel knows.
+class CpuMask {
+ public:
+  static constexpr int kBits = CPU_SETSIZE * 8;
+  CpuMask() : set_(CPU_ALLOC(kBits)) {
+    COLIBRI_CHECK(set_ != nullptr);
+    CPU_ZERO_S(kBytes, set_);
+  }
+  explicit CpuMask(int32_t cpu) : CpuMask() { Add(cpu); }
+  ~CpuMask() { CPU_FREE(set_); }
+  CpuMask(const CpuMask&) = delete;
+  CpuMask& operator=(const CpuMask&) = delete;
+
+  void Add(int32_t cpu) { CPU_SET_S(static_cast<size_t>(cpu), kBytes, set_); }
+  bool Has(int32_t cpu) const { return CPU_ISSET_S(static_cast<size_t>(cpu), kBytes, set_) != 0; }
+  // The calling thread's mask, from and to the system.
+  bool Get() { return sched_getaffinity(0, kBytes, set_) == 0; }
+  bool Set() const { return sched_setaffinity(0, kBytes, set_) == 0; }
+
+ private:
+  static constexpr size_t kBytes = CPU_ALLOC_SIZE(kBits);
+  cpu_set_t* set_;
+};
+
 }  // namespace
 
 struct ThreadPool::State {
+  std::vector<int32_t> cpus;  // [n_threads], or empty
+  std::atomic<int32_t> n_pin_failures{0};
+  CpuMask owner_cpu, owner_before;  // of OwnerScope: what it sets and what it gives back
   alignas(64) std::atomic<uint32_t> gate{0};
   std::atomic<int32_t> n_parked{0};
   std::atomic<bool> stop{false};
@@ -74,6 +105,8 @@ struct ThreadPool::State {
   }
 
   void WorkerLoop(int thread) {
+    if (!cpus.empty() && !CpuMask(cpus[static_cast<size_t>(thread)]).Set())
+      n_pin_failures.fetch_add(1);
     uint32_t last_job = 0;
     for (;;) {
       uint32_t seen = 0;
@@ -109,13 +142,18 @@ ThreadPool::~ThreadPool() {
   state_->Stop();
 }
 
-Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int n_threads) {
+Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int n_threads,
+                                                       std::span<const int32_t> cpus) {
   if (n_threads < 1 || n_threads > kMaxThreads) {
     return InvalidArgument(
         StrCat("a thread pool needs 1 to ", kMaxThreads, " threads, not ", n_threads));
   }
   std::unique_ptr<ThreadPool> pool(new ThreadPool(n_threads));
   State& state = *pool->state_;
+  const auto is_cpu = [](int32_t cpu) { return cpu >= 0 && cpu < CpuMask::kBits; };
+  COLIBRI_CHECK(cpus.empty() || cpus.size() == static_cast<size_t>(n_threads));
+  if (std::all_of(cpus.begin(), cpus.end(), is_cpu)) state.cpus.assign(cpus.begin(), cpus.end());
+  if (!state.cpus.empty()) state.owner_cpu.Add(state.cpus[0]);
   state.threads.reserve(static_cast<size_t>(n_threads - 1));
   for (int thread = 1; thread < n_threads; ++thread) {
     try {
@@ -126,6 +164,22 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int n_threads) {
     }
   }
   return pool;
+}
+
+bool ThreadPool::pinned() const {
+  return !state_->cpus.empty() && state_->n_pin_failures.load() == 0;
+}
+
+ThreadPool::OwnerScope::OwnerScope(ThreadPool& pool) : pool_(pool) {
+  State& state = *pool_.state_;
+  if (state.cpus.empty()) return;
+  const int32_t cpu = state.cpus[0];
+  if (!state.owner_before.Get() || !state.owner_before.Has(cpu)) return;
+  pinned_ = state.owner_cpu.Set();
+}
+
+ThreadPool::OwnerScope::~OwnerScope() {
+  if (pinned_) (void)pool_.state_->owner_before.Set();
 }
 
 void ThreadPool::Run(int64_t n_tasks, void (*fn)(void*, int64_t, int), void* context) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <type_traits>
 
 #include "base/status.h"
@@ -11,17 +12,37 @@ namespace colibri {
 
 // n_threads workers, of which the caller of ParallelFor is one. Workers spin a short while after
 // work, then park. One ParallelFor at a time (one owner thread); nothing allocates after
-// construction.
+// construction. There is no lock: a job opens and closes with one atomic word, tasks are handed out
+// by another, and only who parks or wakes the parked calls the system (a futex).
 class ThreadPool {
  public:
   // 1 <= n_threads <= kMaxThreads. Fails with ResourceExhausted when the system refuses a thread.
-  static Result<std::unique_ptr<ThreadPool>> Create(int n_threads);
+  //   cpus  [n_threads] the only CPU of each, or empty: the system chooses. The owner runs on the
+  //         first one within an OwnerScope alone: its thread is not the pool's.
+  static Result<std::unique_ptr<ThreadPool>> Create(int n_threads,
+                                                    std::span<const int32_t> cpus = {});
   static constexpr int kMaxThreads = 1024;
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  // Keeps the calling thread on the owner's CPU while it lives, if the pool has CPUs and this one
+  // is in the thread's mask; gives the thread its mask back.
+  class OwnerScope {
+   public:
+    explicit OwnerScope(ThreadPool& pool);
+    ~OwnerScope();
+    OwnerScope(const OwnerScope&) = delete;
+    OwnerScope& operator=(const OwnerScope&) = delete;
+
+   private:
+    ThreadPool& pool_;
+    bool pinned_ = false;
+  };
+
   int n_threads() const { return n_threads_; }
+  // Whether every worker has a CPU of its own: asked for, and the system agreed.
+  bool pinned() const;
   // Jobs that all threads began and ended together, since the pool was made: those of one task or
   // one thread are none.
   uint64_t n_jobs() const { return n_jobs_; }

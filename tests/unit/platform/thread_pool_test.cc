@@ -1,12 +1,18 @@
 #include "platform/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <thread>
 #include <vector>
+
+#include "platform/countdown.h"
+#include "platform/topology.h"
 
 namespace colibri {
 namespace {
@@ -87,6 +93,98 @@ TEST(ThreadPool, EndsWhileItsWorkersAreParkedOrSpinning) {
     const auto pool = MakePool(4);
     if (round % 2 == 0) pool->ParallelFor(8, [](int64_t, int) {});
     if (round % 5 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+TEST(ThreadPool, PinnedWorkersRunOnTheirCpuAndTheOwnerWithinItsScope) {
+  const std::vector<int32_t> all = AllowedCpus();
+  const int n_threads = static_cast<int>(std::min<size_t>(all.size(), 4));
+  const std::vector<int32_t> cpus(all.begin(), all.begin() + n_threads);
+  auto made = ThreadPool::Create(n_threads, cpus);
+  ASSERT_TRUE(made.ok());
+  ThreadPool& pool = **made;
+  const auto run = [&] {
+    std::vector<std::vector<int32_t>> mask_of_thread(static_cast<size_t>(n_threads));
+    std::atomic<int> arrived{0};
+    // As many tasks as threads, that wait for each other: each thread has one.
+    pool.ParallelFor(n_threads, [&](int64_t, int thread) {
+      mask_of_thread[static_cast<size_t>(thread)] = AllowedCpus();
+      ++arrived;
+      while (arrived.load() < n_threads) std::this_thread::yield();
+    });
+    return mask_of_thread;
+  };
+  const auto outside = run();
+  EXPECT_EQ(outside[0], all);
+  for (size_t i = 1; i < cpus.size(); ++i) EXPECT_EQ(outside[i], std::vector<int32_t>{cpus[i]});
+  EXPECT_TRUE(pool.pinned());
+  {
+    const ThreadPool::OwnerScope owner(pool);
+    EXPECT_EQ(AllowedCpus(), std::vector<int32_t>{cpus[0]});
+  }
+  EXPECT_EQ(AllowedCpus(), all);
+}
+
+TEST(ThreadPool, AMaskThatLacksTheOwnersCpuIsLeftAlone) {
+  const std::vector<int32_t> all = AllowedCpus();
+  if (all.size() < 2) GTEST_SKIP() << "needs two CPUs";
+  const std::vector<int32_t> cpus = {all[0], all[1]};
+  auto pool = ThreadPool::Create(2, cpus);
+  ASSERT_TRUE(pool.ok());
+  std::thread([&] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<size_t>(all[1]), &set);
+    ASSERT_EQ(sched_setaffinity(0, sizeof(set), &set), 0);
+    const ThreadPool::OwnerScope owner(**pool);
+    EXPECT_EQ(AllowedCpus(), std::vector<int32_t>{all[1]});
+  }).join();
+}
+
+TEST(ThreadPool, ParkedWorkersTakeNoTime) {
+  const auto pool = MakePool(4);
+  pool->ParallelFor(8, [](int64_t, int) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const std::clock_t before = std::clock();  // of all threads of the process
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+  EXPECT_LT(seconds, 0.1) << "three spinning workers would take 0.9";
+}
+
+TEST(ThreadPool, CountsTheJobsThatThreadsShare) {
+  const auto pool = MakePool(2), single = MakePool(1);
+  for (const int64_t n_tasks : {0, 1, 2, 5}) {
+    pool->ParallelFor(n_tasks, [](int64_t, int) {});
+    single->ParallelFor(n_tasks, [](int64_t, int) {});
+  }
+  EXPECT_EQ(pool->n_jobs(), 2u);
+  EXPECT_EQ(single->n_jobs(), 0u);
+}
+
+TEST(Countdown, TasksSeeWhatEarlierTasksWroteThroughThousandsOfJobs) {
+  for (const int n_threads : {1, 2, 5}) {
+    const auto pool = MakePool(n_threads);
+    constexpr int kFirst = 3, kSecond = 4;
+    std::vector<int64_t> first(kFirst, 0), second(kSecond, 0);
+    Countdown left;
+    int64_t last = 0;
+    for (int job = 1; job <= 3000; ++job) {
+      left.Reset(kFirst);
+      std::atomic<int> n_last{0};
+      pool->ParallelFor(kFirst + kSecond, [&](int64_t task, int) {
+        if (task < kFirst) {
+          first[static_cast<size_t>(task)] = job * (task + 1);
+          if (left.CountDown()) ++n_last;
+          return;
+        }
+        left.Wait();
+        second[static_cast<size_t>(task - kFirst)] = first[0] + first[1] + first[2];
+      });
+      ASSERT_EQ(n_last.load(), 1);
+      for (const int64_t sum : second) ASSERT_EQ(sum, 6 * job);
+      last = second[0];
+    }
+    EXPECT_EQ(last, 18000);
   }
 }
 
