@@ -89,8 +89,8 @@ Json MemoryJson(const MemoryPlan& memory) {
   return {{"context", memory.options.max_context}, {"sequences", memory.options.max_sequences},
           {"threads", memory.options.n_threads},   {"kv_type", KvTypeName(memory.options.kv_type)},
           {"weight_bytes", memory.weight_bytes},   {"kv_bytes", memory.kv_bytes},
-          {"scratch_bytes", memory.scratch_bytes}, {"total_bytes", memory.total_bytes()},
-          {"budget_bytes", memory.budget_bytes}};
+          {"scratch_bytes", memory.scratch_bytes}, {"loading_bytes", memory.loading_bytes},
+          {"total_bytes", memory.total_bytes()},   {"budget_bytes", memory.budget_bytes}};
 }
 
 Json LayersJson(const ModelConfig& config) {

@@ -32,6 +32,7 @@ Environment:
   COLIBRI_MODELS      folder that holds nano/, in place of the one beside the program
   COLIBRI_FORCE_ISA   instruction set of the kernels; the default is the best that the CPU has
                       (`colibri inspect` lists them)
+  COLIBRI_PIN         on or off: whether each thread keeps to one CPU, where --pin does not say
 
 'colibri COMMAND --help' explains a command.)";
 

@@ -2,6 +2,7 @@
 // batches of them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -59,9 +60,14 @@ struct MemoryPlan {
   uint64_t weight_bytes = 0;
   uint64_t kv_bytes = 0;
   uint64_t scratch_bytes = 0;
+  uint64_t loading_bytes =
+      0;  // buffers of the loader, given back before cache and scratch are taken
   uint64_t budget_bytes = 0;
   uint64_t hugetlb_bytes = 0;  // of the budget: what the weights take from the hugetlb pool
-  uint64_t total_bytes() const { return weight_bytes + kv_bytes + scratch_bytes; }
+  // The most at one time.
+  uint64_t total_bytes() const {
+    return weight_bytes + std::max(loading_bytes, kv_bytes + scratch_bytes);
+  }
   // Several lines, one a row of the table.
   std::string ToString() const;
 };

@@ -65,6 +65,9 @@ std::string MemoryPlan::ToString() const {
       "\n",
       Row("scratch", scratch_bytes,
           StrCat(options.max_batch_tokens, " tokens a step, ", options.n_threads, " threads")),
+      "\n",
+      Row("loading", loading_bytes,
+          StrCat("while weights are read, ", options.n_threads, " threads")),
       "\n", Row("total", total_bytes(), ""), "\n",
       Row("budget", budget_bytes,
           options.memory_budget_bytes > 0 ? "as asked for"
@@ -94,6 +97,7 @@ Result<MemoryPlan> PlanMemory(const ModelPlan& model, const EngineOptions& optio
   // Before memory may shorten the context: what it leaves must not decide any number of the model.
   if (resolved.rope_context == 0) resolved.rope_context = resolved.max_context;
   plan.weight_bytes = model.weight_bytes;
+  plan.loading_bytes = model.loading_bytes * static_cast<uint64_t>(resolved.n_threads);
   // What the administrator set aside for huge pages is no longer available memory, and Arena takes
   // it where it suffices for all weights.
   const uint64_t pool = FreeHugetlbBytes({});

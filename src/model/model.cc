@@ -88,6 +88,7 @@ Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log, ActivationT
   WeightLoader loader(reader, activations);
   COLIBRI_RETURN_IF_ERROR(loader.Plan(plan.config, weights));
   plan.weight_bytes = loader.total_bytes();
+  plan.loading_bytes = loader.transient_bytes();
   const Traffic stored = CountMatrices(plan.config, weights, false),
                 token = CountMatrices(plan.config, weights, true);
   plan.bytes_per_token = token.bytes;

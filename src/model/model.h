@@ -65,6 +65,7 @@ class Model {
 struct ModelPlan {
   ModelConfig config;
   uint64_t weight_bytes = 0;
+  uint64_t loading_bytes = 0;  // beside the weights, of each thread while it loads
   uint64_t bytes_per_token = 0;
   uint64_t flops_per_token = 0;
   uint64_t total_parameters = 0;

@@ -324,6 +324,37 @@ uint64_t WeightLoader::Unit(const Request& request) {
   }
 }
 
+uint64_t WeightLoader::TransientBytes(const Request& request) {
+  const DTypeInfo& source = GetDTypeInfo(request.source->dtype);
+  switch (request.transform) {
+    case Transform::kCopy:
+      return 0;
+    case Transform::kPack: {
+      const uint64_t rows = Unit(request) / PanelBytes(request.dtype, request.cols) * kPanelRows;
+      return std::min(rows, request.rows) * *DTypeBytes(request.dtype, request.cols);
+    }
+    case Transform::kMxfp4: {
+      const uint64_t blocks = request.cols / 32;
+      return request.source_bytes + ((request.rows - 1) * request.row_step + 1) * blocks +
+             kPanelRows * blocks * kMxfp4BlockBytes;
+    }
+    case Transform::kToFloat:
+    case Transform::kGather: {
+      const bool decodes =
+          request.transform == Transform::kToFloat || request.dtype != request.source->dtype;
+      const uint64_t elements = request.source_bytes / source.block_bytes * source.block_elements;
+      return request.source_bytes + (decodes ? elements * sizeof(float) : 0);
+    }
+  }
+  return 0;
+}
+
+uint64_t WeightLoader::transient_bytes() const {
+  uint64_t most = 0;
+  for (const Request& request : requests_) most = std::max(most, TransientBytes(request));
+  return most;
+}
+
 Result<Arena> WeightLoader::Load(ThreadPool& pool,
                                  const std::function<void(uint64_t, uint64_t)>& progress) {
   COLIBRI_ASSIGN_OR_RETURN(Arena arena, Arena::Create(std::max<uint64_t>(total_bytes_, 1)));

@@ -34,6 +34,8 @@ class WeightLoader {
 
   // Memory that Load will take.
   uint64_t total_bytes() const { return total_bytes_; }
+  // What each thread takes beside that, at most, for what it rewrites while it reads.
+  uint64_t transient_bytes() const;
 
   // Whether a matrix of the plan lies in panels.
   bool has_panels() const;
@@ -111,6 +113,8 @@ class WeightLoader {
   static bool Follows(const Request& first, const Request& next);
   // How much of a request a task may take at a time, in bytes of the destination.
   static uint64_t Unit(const Request& request);
+  // What Run takes for a piece of a request, at most.
+  static uint64_t TransientBytes(const Request& request);
   Status Run(const Request& request, uint64_t begin, uint64_t end, uint8_t* arena) const;
   Status RunPack(const Request& request, uint64_t begin, uint64_t end, uint8_t* out) const;
   Status RunMxfp4(const Request& request, uint8_t* out) const;

@@ -316,6 +316,34 @@ TEST(EngineFiles, TheDefaultModelLoads) {
   EXPECT_EQ(plan.n_pages, 8 * 2048 / kPageTokens);
   EXPECT_LE(engine->model().weight_bytes(), plan.weight_bytes);
   EXPECT_GT(plan.scratch_bytes, 0u);
+  // Its matrices are packed: a thread reads up to 2 MiB of rows at a time, and none has more here.
+  EXPECT_GT(plan.loading_bytes, uint64_t{100} << 10);
+  EXPECT_LE(plan.loading_bytes, uint64_t{2} << 20);
+}
+
+TEST(EngineMemory, WhatLoadingTakesCountsWhereItIsMoreThanTheRest) {
+  ModelPlan model;
+  model.weight_bytes = uint64_t{1} << 30;
+  model.config.layers.resize(1);
+  model.config.hidden = 64;
+  model.config.vocab_size = 10;
+  model.config.max_positions = 64;
+  model.config.layers[0].attention.n_heads = model.config.layers[0].attention.n_kv_heads = 1;
+  EngineOptions options = {.n_threads = 4, .max_batch_tokens = 8, .max_sequences = 1};
+  options.memory_budget_bytes = uint64_t{4} << 30;
+  const auto before = PlanMemory(model, options, {});
+  ASSERT_TRUE(before.ok()) << before.status().ToString();
+  model.loading_bytes = uint64_t{512} << 20;
+  const auto plan = PlanMemory(model, options, {});
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->loading_bytes, uint64_t{2} << 30);
+  EXPECT_EQ(plan->total_bytes(), uint64_t{3} << 30);
+  EXPECT_LT(before->total_bytes(), uint64_t{2} << 30);
+  model.loading_bytes = uint64_t{1} << 30;
+  const auto refused = PlanMemory(model, options, {});
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.status().message().find("loading"), std::string::npos)
+      << refused.status().message();
 }
 
 TEST(EngineStats, ABatchCallsEachActiveExpertOnce) {
