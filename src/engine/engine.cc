@@ -33,26 +33,45 @@ Result<PinMode> PinModeFromEnvironment() {
   return InvalidArgument(StrCat("COLIBRI_PIN is \"", mode, "\", must be on or off"));
 }
 
-Result<std::unique_ptr<ThreadPool>> MakePool(const EngineOptions& options, const Log& log) {
+// The machine as an engine sees it, and where its threads go.
+struct Threads {
+  Topology topology;
+  ThreadPlacement placement;
   PinMode mode = PinMode::kAuto;
+
+  // The system's numbers of the nodes that have threads.
+  std::vector<int32_t> SystemNodes() const {
+    const auto n = static_cast<ptrdiff_t>(placement.n_nodes());
+    return {topology.system_node.begin(), topology.system_node.begin() + n};
+  }
+};
+
+Result<Threads> PlaceEngineThreads(const EngineOptions& options) {
+  Threads threads;
   if (options.pin) {
-    mode = *options.pin;
+    threads.mode = *options.pin;
   } else {
-    COLIBRI_ASSIGN_OR_RETURN(mode, PinModeFromEnvironment());
+    COLIBRI_ASSIGN_OR_RETURN(threads.mode, PinModeFromEnvironment());
   }
-  const Topology topology = DetectTopology(AllowedCpus());
-  const ThreadPlacement placement =
-      PlaceThreads(topology, options.n_threads, DefaultThreadCount(), mode);
-  COLIBRI_ASSIGN_OR_RETURN(std::unique_ptr<ThreadPool> pool,
-                           ThreadPool::Create(options.n_threads, placement.cpu));
-  if (mode == PinMode::kOn && !placement.pinned()) {
-    log.Warning(StrCat("threads are not pinned: ", options.n_threads, " of them have ",
-                       topology.cpus.size(), " CPUs"));
+  threads.topology = options.topology ? *options.topology : DetectTopology(AllowedCpus());
+  const int n_usable = DefaultThreadCount();
+  // PlanMemory refuses a number that is out of range.
+  const int n_threads = options.n_threads > 0 ? options.n_threads : n_usable;
+  threads.placement = PlaceThreads(threads.topology, n_threads, n_usable, threads.mode);
+  if (threads.placement.n_nodes() > ThreadPool::kMaxNodes)
+    std::fill(threads.placement.node.begin(), threads.placement.node.end(), 0);
+  return threads;
+}
+
+void LogThreads(const Threads& threads, int n_threads, const Log& log) {
+  const bool pinned = threads.placement.pinned();
+  if (threads.mode == PinMode::kOn && !pinned) {
+    log.Warning(StrCat("threads are not pinned: ", n_threads, " of them have ",
+                       threads.topology.cpus.size(), " CPUs"));
   }
-  log.Info(StrCat("threads: ", options.n_threads,
-                  placement.pinned() ? ", each pinned to a CPU" : ", not pinned",
-                  ", memory nodes: ", topology.n_nodes()));
-  return pool;
+  log.Info(StrCat("threads: ", n_threads, pinned ? ", each pinned to a CPU" : ", not pinned",
+                  ", on ", threads.placement.n_nodes(), " of ", threads.topology.n_nodes(),
+                  " memory nodes"));
 }
 
 // Weights of which every token reads much: small pages cost misses of the TLB there.
@@ -66,6 +85,8 @@ void LogWeightPages(const Model& model, const Log& log) {
   } else {
     log.Warning(line);
   }
+  if (!model.chose_nodes())
+    log.Warning("the system refused to place memory: threads may read other nodes' memory");
 }
 
 }  // namespace
@@ -127,18 +148,23 @@ Result<std::unique_ptr<Engine>> Engine::Create(ModelFiles files, const EngineOpt
   if (options.check_chat_template) {
     COLIBRI_RETURN_IF_ERROR(options.check_chat_template(files.chat_template));
   }
-  COLIBRI_ASSIGN_OR_RETURN(const ModelPlan model_plan, PlanModel(files, log, options.activations));
+  COLIBRI_ASSIGN_OR_RETURN(const Threads threads, PlaceEngineThreads(options));
+  COLIBRI_ASSIGN_OR_RETURN(const ModelPlan model_plan,
+                           PlanModel(files, log, options.activations, threads.placement.n_nodes()));
   COLIBRI_ASSIGN_OR_RETURN(impl->plan, PlanMemory(model_plan, options, log));
   const EngineOptions& resolved = impl->plan.options;
   std::istringstream table(impl->plan.ToString());
   for (std::string row; std::getline(table, row);) log.Info(row);
 
-  COLIBRI_ASSIGN_OR_RETURN(impl->pool, MakePool(resolved, log));
+  COLIBRI_ASSIGN_OR_RETURN(impl->pool, ThreadPool::Create(resolved.n_threads, threads.placement.cpu,
+                                                          threads.placement.node));
+  LogThreads(threads, resolved.n_threads, log);
   impl->context.reset(new ExecutionContext{*impl->pool, *impl->kernels});
   const ThreadPool::OwnerScope owner(*impl->pool);
   // The plan has said already what there is to say about the configuration.
   COLIBRI_ASSIGN_OR_RETURN(impl->model, Model::Load(files, *impl->pool,
                                                     {.activations = resolved.activations,
+                                                     .system_nodes = threads.SystemNodes(),
                                                      .progress = resolved.load_progress},
                                                     Log()));
   LogWeightPages(*impl->model, log);

@@ -35,9 +35,10 @@ struct EngineOptions {
                              // kDefaultContext, less where memory is short (which is logged)
   int32_t rope_context = 0;  // positions that LongRoPE chooses its factors by; 0: max_context
                              // as asked for, whatever memory leaves of it
-  int32_t max_batch_tokens = 512;    // tokens of one step
-  int32_t max_sequences = 8;         // alive at one time
-  KvType kv_type = kDefaultKvType;   // what keys and values are stored as
+  int32_t max_batch_tokens = 512;         // tokens of one step
+  int32_t max_sequences = 8;              // alive at one time
+  KvType kv_type = kDefaultKvType;        // what keys and values are stored as
+  std::optional<Topology> topology = {};  // of the machine; nothing: asked of the system
   uint64_t kv_cache_bytes = 0;       // 0: max_sequences of max_context, or as much of it as half of
                                      // the memory left beside the weights holds
   uint64_t memory_budget_bytes = 0;  // for everything; 0: AvailableMemoryBytes(), and the free

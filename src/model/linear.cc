@@ -7,26 +7,34 @@
 namespace colibri {
 namespace {
 
-int64_t Tasks(const LinearJob& job) {
-  return (job.weights->matrix.rows + kTaskRows - 1) / kTaskRows;
+int64_t TasksOn(const LinearJob& job, int32_t node) {
+  return TasksOn(job.weights->matrix, node, kTaskRows);
 }
 
-// Some rows of a job, and the way to the next ones.
+// Some rows of a job, on one node, and the way to the next ones.
 struct Task {
   const LinearJob* job;
-  int64_t index;
+  int32_t node;
+  int64_t index;  // among the job's on the node
+  int32_t first_row() const {
+    return job->weights->matrix.SliceBegin(node) + static_cast<int32_t>(index * kTaskRows);
+  }
 };
-Task FindTask(std::span<const LinearJob> jobs, int64_t index) {
+Task FindTask(std::span<const LinearJob> jobs, int32_t node, int64_t index) {
   size_t j = 0;
-  while (index >= Tasks(jobs[j])) index -= Tasks(jobs[j++]);
-  return {&jobs[j], index};
+  while (index >= TasksOn(jobs[j], node)) index -= TasksOn(jobs[j++], node);
+  return {&jobs[j], node, index};
 }
-Task After(const Task& task) {
-  if (task.index + 1 < Tasks(*task.job)) return {task.job, task.index + 1};
-  return {task.job + 1, 0};
+// A task whose job is behind the last one, where there are no more.
+Task After(const Task& task, std::span<const LinearJob> jobs) {
+  if (task.index + 1 < TasksOn(*task.job, task.node)) return {task.job, task.node, task.index + 1};
+  const LinearJob* const end = jobs.data() + jobs.size();
+  const LinearJob* job = task.job + 1;
+  while (job != end && TasksOn(*job, task.node) == 0) ++job;
+  return {job, task.node, 0};
 }
 const uint8_t* StartOf(const Task& task) {
-  return PanelAt(task.job->weights->matrix, static_cast<int32_t>(task.index * kTaskRows));
+  return PanelAt(task.job->weights->matrix, task.first_row());
 }
 
 void ComputeTask(const KernelTable& kernels, const Task& task, int32_t n_tokens,
@@ -35,8 +43,8 @@ void ComputeTask(const KernelTable& kernels, const Task& task, int32_t n_tokens,
   const MatrixView& w = job.weights->matrix;
   ProductArgs args;
   args.w = &w;
-  args.first_row = static_cast<int32_t>(task.index * kTaskRows);
-  args.n_rows = std::min(kTaskRows, w.rows - args.first_row);
+  args.first_row = task.first_row();
+  args.n_rows = std::min(kTaskRows, w.SliceEnd(task.node) - args.first_row);
   args.x = job.x;
   args.x_rows = job.x_rows;
   args.n_tokens = n_tokens;
@@ -51,19 +59,26 @@ void ComputeTask(const KernelTable& kernels, const Task& task, int32_t n_tokens,
 
 void ComputeLinear(ExecutionContext& context, std::span<const LinearJob> jobs, int32_t n_tokens,
                    const ThreadScratch& scratch) {
-  int64_t n_tasks = 0;
-  for (const LinearJob& job : jobs) n_tasks += Tasks(job);
-  const int64_t run = TasksOfARun(n_tasks, context.pool.n_threads());
-  context.pool.ParallelFor((n_tasks + run - 1) / run, [&](int64_t index, int thread) {
-    const int64_t end = std::min((index + 1) * run, n_tasks);
-    Task task = FindTask(jobs, index * run);
-    for (int64_t i = index * run; i < end; ++i) {
-      const Task next = After(task);
-      ComputeTask(context.kernels, task, n_tokens, i + 1 < end ? StartOf(next) : nullptr,
-                  scratch.of(thread));
-      task = next;
-    }
-  });
+  NodeCounts n_tasks{}, n_runs{};
+  const auto n_nodes = static_cast<size_t>(context.pool.n_nodes());
+  int64_t n_all = 0;
+  for (size_t n = 0; n < n_nodes; ++n) {
+    for (const LinearJob& job : jobs) n_tasks[n] += TasksOn(job, static_cast<int32_t>(n));
+    n_all += n_tasks[n];
+  }
+  const int64_t run = TasksOfARun(n_all, context.pool.n_threads());
+  for (size_t n = 0; n < n_nodes; ++n) n_runs[n] = (n_tasks[n] + run - 1) / run;
+  context.pool.ParallelForOnNodes(
+      std::span(n_runs).first(n_nodes), [&](int32_t node, int64_t index, int thread) {
+        const int64_t end = std::min((index + 1) * run, n_tasks[static_cast<size_t>(node)]);
+        Task task = FindTask(jobs, node, index * run);
+        for (int64_t i = index * run; i < end; ++i) {
+          const Task next = After(task, jobs);
+          ComputeTask(context.kernels, task, n_tokens, i + 1 < end ? StartOf(next) : nullptr,
+                      scratch.of(thread));
+          task = next;
+        }
+      });
   if (context.probe == nullptr) return;
   for (const LinearJob& job : jobs)
     context.probe->LookAtProduct(*job.weights, job.out, n_tokens, job.out_stride);

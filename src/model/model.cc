@@ -1,5 +1,8 @@
 #include "model/model.h"
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "base/strings.h"
 #include "model/config_reader.h"
 #include "model/resolve.h"
@@ -68,24 +71,29 @@ Result<std::unique_ptr<Model>> Model::Load(const ModelFiles& files, ThreadPool& 
   const ConfigReader reader(*spec, files);
   std::unique_ptr<Model> model(new Model());
   COLIBRI_ASSIGN_OR_RETURN(model->config_, ResolveConfig(reader, files, log));
-  WeightLoader loader(reader, options.activations);
+  const auto n_nodes = static_cast<int32_t>(std::max<size_t>(options.system_nodes.size(), 1));
+  COLIBRI_CHECK(n_nodes == 1 || n_nodes == pool.n_nodes());
+  WeightLoader loader(reader, options.activations, n_nodes);
   COLIBRI_RETURN_IF_ERROR(loader.Plan(model->config_, model->weights_));
   model->weight_bytes_ = loader.total_bytes();
   model->has_panels_ = loader.has_panels();
   model->bytes_per_token_ = CountMatrices(model->config_, model->weights_, true).bytes;
-  COLIBRI_ASSIGN_OR_RETURN(model->arena_, loader.Load(pool, options.progress));
+  COLIBRI_ASSIGN_OR_RETURN(model->arena_,
+                           loader.Load(pool, options.system_nodes, options.progress));
+  model->chose_nodes_ = loader.chose_nodes();
   model->tensor_names_ = loader.NamesIn(model->arena_);
   if (model->config_.tied_embeddings) model->weights_.head.matrix = model->weights_.embedding;
   return model;
 }
 
-Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log, ActivationType activations) {
+Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log, ActivationType activations,
+                            int32_t n_nodes) {
   COLIBRI_ASSIGN_OR_RETURN(const ArchSpec* spec, FindArchSpec(files));
   const ConfigReader reader(*spec, files);
   ModelPlan plan;
   COLIBRI_ASSIGN_OR_RETURN(plan.config, ResolveConfig(reader, files, log));
   ModelWeights weights;
-  WeightLoader loader(reader, activations);
+  WeightLoader loader(reader, activations, n_nodes);
   COLIBRI_RETURN_IF_ERROR(loader.Plan(plan.config, weights));
   plan.weight_bytes = loader.total_bytes();
   plan.loading_bytes = loader.transient_bytes();

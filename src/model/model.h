@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/log.h"
 #include "base/status.h"
@@ -23,6 +24,9 @@ enum class ActivationType : uint8_t {
 
 struct LoadOptions {
   ActivationType activations = ActivationType::kInt8;
+  // The memory nodes of the pool's threads, by the system's numbers: matrices that are multiplied
+  // are cut into a slice of rows for each. One or none: they lie together.
+  std::vector<int32_t> system_nodes = {};
   // Called now and then while weights are read, with bytes done and bytes in all, from the calling
   // thread.
   std::function<void(uint64_t, uint64_t)> progress;
@@ -45,6 +49,8 @@ class Model {
   uint64_t bytes_per_token() const { return bytes_per_token_; }
   // What pages the weights lie on. Asks the system each time.
   PageUsage MeasureWeightPages() const { return arena_.MeasurePages(); }
+  // Whether the system let each slice of a matrix lie on its node; true where there is one node.
+  bool chose_nodes() const { return chose_nodes_; }
   const TensorNames& tensor_names() const { return tensor_names_; }
   // Whether any matrix lies in panels, so that the layers' inputs are wanted quantised.
   bool has_panels() const { return has_panels_; }
@@ -55,6 +61,7 @@ class Model {
   ModelWeights weights_;
   Arena arena_;
   TensorNames tensor_names_;
+  bool chose_nodes_ = true;
   uint64_t weight_bytes_ = 0;
   uint64_t bytes_per_token_ = 0;
   bool has_panels_ = false;
@@ -71,6 +78,7 @@ struct ModelPlan {
   uint64_t total_parameters = 0;
   uint64_t active_parameters = 0;
 };
-Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log, ActivationType activations);
+Result<ModelPlan> PlanModel(const ModelFiles& files, const Log& log, ActivationType activations,
+                            int32_t n_nodes = 1);
 
 }  // namespace colibri

@@ -6,6 +6,8 @@
 #include <new>
 
 #include "base/strings.h"
+#include "platform/huge_pages.h"
+#include "platform/topology.h"
 #include "tensor/dequantize.h"
 
 namespace colibri {
@@ -83,9 +85,46 @@ Result<const TensorInfo*> WeightLoader::Take(const std::string& name,
 }
 
 void WeightLoader::Push(Request request) {
-  request.offset = total_bytes_;
-  total_bytes_ += AlignUp(request.bytes);
+  uint64_t& used = request.node < 0 ? common_bytes_ : node_bytes_;
+  request.offset = used;
+  used += AlignUp(request.bytes);
   requests_.push_back(request);
+}
+
+void WeightLoader::PushMatrix(const Request& request, MatrixView& view) {
+  const uint64_t of_all = static_cast<uint64_t>(n_nodes_) * kSliceUnit;
+  const uint64_t slice_rows = (request.rows + of_all - 1) / of_all * kSliceUnit;
+  if (n_nodes_ == 1 || request.rows <= kSliceUnit) return Push(request);
+  const uint64_t source_row = request.source_bytes / request.rows;
+  view.slice_rows = static_cast<int32_t>(slice_rows);
+  for (int32_t node = 0; node < n_nodes_; ++node) {
+    const int32_t begin = view.SliceBegin(node), end = view.SliceEnd(node);
+    if (begin == end) break;
+    Request slice = request;
+    slice.node = node;
+    slice.rows = static_cast<uint64_t>(end - begin);
+    slice.source_offset += static_cast<uint64_t>(begin) * source_row;
+    slice.source_bytes = slice.rows * source_row;
+    MatrixView part = view;
+    part.rows = end - begin;
+    slice.bytes = part.bytes();
+    // All slices of a matrix begin at the same offset of their nodes' parts.
+    slice.offset = node_bytes_;
+    slice.stride_slot = &view.slice_stride;
+    if (node > 0) slice.slot = nullptr;
+    requests_.push_back(slice);
+  }
+  node_bytes_ += AlignUp(slice_rows * view.row_bytes);
+}
+
+uint64_t WeightLoader::NodeBytes() const {
+  return (node_bytes_ + kHugePageBytes - 1) / kHugePageBytes * kHugePageBytes;
+}
+
+uint64_t WeightLoader::AddressOf(const Request& request) const {
+  if (n_nodes_ == 1) return request.offset;
+  const int32_t part = request.node < 0 ? n_nodes_ : request.node;
+  return static_cast<uint64_t>(part) * NodeBytes() + request.offset;
 }
 
 MatrixView WeightLoader::MakeView(DType dtype, int64_t rows, int64_t cols, Use use) const {
@@ -122,7 +161,11 @@ Status WeightLoader::AddMatrix(const TensorInfo& tensor, uint64_t first_row, int
   request.layout = out.layout;
   if (out.layout == Layout::kPanels) request.transform = Transform::kPack;
   request.slot = &out.data;
-  Push(request);
+  if (use == Use::kInt8Product) {
+    PushMatrix(request, out);
+  } else {
+    Push(request);
+  }
   return Status();
 }
 
@@ -260,7 +303,7 @@ Status WeightLoader::RunMxfp4(const Request& request, uint8_t* out) const {
 Status WeightLoader::Run(const Request& request, uint64_t begin, uint64_t end,
                          uint8_t* arena) const {
   const TensorSource& tensors = reader_.tensors();
-  uint8_t* out = arena + request.offset;
+  uint8_t* out = arena + AddressOf(request);
   if (request.transform == Transform::kCopy) {
     return tensors.Read(*request.source, request.source_offset + begin, {out + begin, end - begin});
   }
@@ -308,7 +351,7 @@ bool WeightLoader::has_panels() const {
 bool WeightLoader::Follows(const Request& first, const Request& next) {
   return first.transform == Transform::kCopy && next.transform == Transform::kCopy &&
          first.source == next.source && first.source_offset + first.bytes == next.source_offset &&
-         first.offset + first.bytes == next.offset;
+         first.node == next.node && first.offset + first.bytes == next.offset;
 }
 
 uint64_t WeightLoader::Unit(const Request& request) {
@@ -355,11 +398,17 @@ uint64_t WeightLoader::transient_bytes() const {
   return most;
 }
 
-Result<Arena> WeightLoader::Load(ThreadPool& pool,
+Result<Arena> WeightLoader::Load(ThreadPool& pool, std::span<const int32_t> system_nodes,
                                  const std::function<void(uint64_t, uint64_t)>& progress) {
-  COLIBRI_ASSIGN_OR_RETURN(Arena arena, Arena::Create(std::max<uint64_t>(total_bytes_, 1)));
-  uint8_t* base = arena.Allocate(total_bytes_, kAlignment);
-  COLIBRI_CHECK(base != nullptr || total_bytes_ == 0);
+  const uint64_t total = total_bytes();
+  COLIBRI_ASSIGN_OR_RETURN(Arena arena, Arena::Create(std::max<uint64_t>(total, 1)));
+  uint8_t* base = arena.Allocate(total, kAlignment);
+  COLIBRI_CHECK(base != nullptr || total == 0);
+  chose_nodes_ = true;
+  for (uint64_t node = 0; n_nodes_ > 1 && NodeBytes() > 0 && node < system_nodes.size(); ++node) {
+    chose_nodes_ =
+        PreferNode(base + node * NodeBytes(), NodeBytes(), system_nodes[node]) && chose_nodes_;
+  }
 
   // Neighbours in a file that are neighbours in memory too (a tensor's experts) are read as one:
   // the disk likes long reads.
@@ -402,16 +451,26 @@ Result<Arena> WeightLoader::Load(ThreadPool& pool,
     if (!failure.ok()) return failure;
     done += bytes;
     first = last;
-    if (progress) progress(done, total_bytes_);
+    if (progress) progress(done, total);
   }
-  for (const Request& request : requests_) *request.slot = base + request.offset;
+  for (const Request& request : requests_) {
+    if (request.slot != nullptr) *request.slot = base + AddressOf(request);
+    if (request.stride_slot != nullptr) *request.stride_slot = NodeBytes();
+  }
   return arena;
 }
 
 TensorNames WeightLoader::NamesIn(const Arena& arena) const {
+  // Later slices have no name: a matrix is found by where its first one begins. All else follows.
+  std::vector<const Request*> named;
+  for (const Request& request : requests_) {
+    if (request.slot != nullptr) named.push_back(&request);
+  }
+  std::sort(named.begin(), named.end(),
+            [&](const Request* a, const Request* b) { return AddressOf(*a) < AddressOf(*b); });
   TensorNames names;
-  for (const Request& request : requests_)
-    names.Add(arena.data() + request.offset, request.source->name);
+  for (const Request* request : named)
+    names.Add(arena.data() + AddressOf(*request), request->source->name);
   return names;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -23,9 +24,10 @@ namespace colibri {
 // reads all of them, in parallel, each byte once (twice where gate and up alternate in one tensor).
 class WeightLoader {
  public:
-  // With kInt8, matrices of the types that have panels are packed as they are read.
-  WeightLoader(const ConfigReader& reader, ActivationType activations)
-      : reader_(reader), packs_(activations == ActivationType::kInt8) {}
+  // With kInt8, matrices of the types that have panels are packed as they are read. With several
+  // nodes, matrices that are multiplied are cut into a slice of rows for each.
+  WeightLoader(const ConfigReader& reader, ActivationType activations, int32_t n_nodes)
+      : reader_(reader), packs_(activations == ActivationType::kInt8), n_nodes_(n_nodes) {}
 
   // Fills the views' shapes and types in `weights` (their data stays null until Load). Errors name
   // the tensor that is missing, has the wrong shape or is used by no rule of the family. `weights`
@@ -33,7 +35,10 @@ class WeightLoader {
   Status Plan(const ModelConfig& config, ModelWeights& weights);
 
   // Memory that Load will take.
-  uint64_t total_bytes() const { return total_bytes_; }
+  uint64_t total_bytes() const {
+    return n_nodes_ == 1 ? common_bytes_
+                         : NodeBytes() * static_cast<uint64_t>(n_nodes_) + common_bytes_;
+  }
   // What each thread takes beside that, at most, for what it rewrites while it reads.
   uint64_t transient_bytes() const;
 
@@ -43,8 +48,14 @@ class WeightLoader {
   // After Load: which tensor each weight came from.
   TensorNames NamesIn(const Arena& arena) const;
 
-  // Reads all weights into a new arena. `progress` as in LoadOptions.
-  Result<Arena> Load(ThreadPool& pool, const std::function<void(uint64_t, uint64_t)>& progress);
+  // Reads all weights into a new arena, slices into memory of their nodes where the system lets it
+  // be chosen.
+  //   system_nodes  [n_nodes] the system's numbers; not read where there is one
+  //   progress      as in LoadOptions
+  Result<Arena> Load(ThreadPool& pool, std::span<const int32_t> system_nodes,
+                     const std::function<void(uint64_t, uint64_t)>& progress);
+  // Of the last Load: whether all slices' memory could be chosen.
+  bool chose_nodes() const { return chose_nodes_; }
 
  private:
   enum class Transform : uint8_t {
@@ -67,9 +78,12 @@ class WeightLoader {
     uint64_t scales_offset = 0;
     DType dtype = DType::kF32;  // of the destination
     Layout layout = Layout::kRows;
-    uint64_t bytes = 0;   // of the destination
-    uint64_t offset = 0;  // of the destination in the arena
-    const uint8_t** slot = nullptr;
+    uint64_t bytes = 0;  // of the destination
+    int32_t node = -1;   // of a slice; -1: a part that all nodes share
+    uint64_t offset =
+        0;  // of the destination in its node's part of the arena, or in the shared one
+    const uint8_t** slot = nullptr;  // where its address goes, unless it is a later slice
+    size_t* stride_slot = nullptr;   // where the distance of slices goes
   };
 
   Status PlanModel(const ModelConfig& config, ModelWeights& weights);
@@ -109,6 +123,13 @@ class WeightLoader {
                     LinearWeights& out);
   Status TakeNorm(const std::string& name, int64_t n, NormKind kind, NormWeights& out);
   void Push(Request request);
+  // The same for a matrix [rows, cols] whose rows follow each other in the file: in slices, where
+  // there are nodes.
+  void PushMatrix(const Request& request, MatrixView& view);
+  // A node's part of the arena, whole huge pages; the parts stand in order before the shared one.
+  uint64_t NodeBytes() const;
+  // Where a request's destination begins in the arena.
+  uint64_t AddressOf(const Request& request) const;
   // Whether `next` continues a copy, in its file and in memory.
   static bool Follows(const Request& first, const Request& next);
   // How much of a request a task may take at a time, in bytes of the destination.
@@ -126,7 +147,10 @@ class WeightLoader {
   bool attention_bias_ = false;
   std::vector<Request> requests_;
   std::unordered_set<const TensorInfo*> used_;
-  uint64_t total_bytes_ = 0;
+  const int32_t n_nodes_;
+  bool chose_nodes_ = true;
+  uint64_t node_bytes_ = 0;    // of slices, on each node
+  uint64_t common_bytes_ = 0;  // of all else
 };
 
 }  // namespace colibri

@@ -10,7 +10,8 @@ namespace colibri {
 Status WeightLoader::Plan(const ModelConfig& config, ModelWeights& weights) {
   requests_.clear();
   used_.clear();
-  total_bytes_ = 0;
+  node_bytes_ = 0;
+  common_bytes_ = 0;
   if (!reader_.gguf()) {
     COLIBRI_ASSIGN_OR_RETURN(attention_bias_, reader_.Flag(Field::kAttentionBias));
   }

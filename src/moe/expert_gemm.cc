@@ -9,28 +9,36 @@
 namespace colibri {
 namespace {
 
-int64_t Tasks(const ExpertGroup& group) {
-  return (group.weights->gate.rows + kTaskRows - 1) / kTaskRows;
+int64_t TasksOn(const ExpertGroup& group, int32_t node) {
+  return TasksOn(group.weights->gate, node, kTaskRows);
 }
 
-// Some rows of a group's gate and up.
+// Some rows of a group's gate and up, on one node.
 struct Task {
   const ExpertGroup* group;
+  int32_t node;
   int32_t first_row;
-  int32_t n_rows() const { return std::min(kTaskRows, group->weights->gate.rows - first_row); }
+  int32_t n_rows() const {
+    return std::min(kTaskRows, group->weights->gate.SliceEnd(node) - first_row);
+  }
 };
 
-// A task in the one queue over all groups, and the way from one to the next. Groups are few and
+// A task in a node's queue over all groups, and the way from one to the next. Groups are few and
 // tasks long, so a walk is cheap.
-Task FindTask(std::span<const ExpertGroup> groups, int64_t task) {
+Task FindTask(std::span<const ExpertGroup> groups, int32_t node, int64_t task) {
   size_t g = 0;
-  while (task >= Tasks(groups[g])) task -= Tasks(groups[g++]);
-  return {&groups[g], static_cast<int32_t>(task * kTaskRows)};
+  while (task >= TasksOn(groups[g], node)) task -= TasksOn(groups[g++], node);
+  return {&groups[g], node,
+          groups[g].weights->gate.SliceBegin(node) + static_cast<int32_t>(task * kTaskRows)};
 }
-Task After(const Task& task) {
+// A task whose group is behind the last one, where there are no more.
+Task After(const Task& task, std::span<const ExpertGroup> groups) {
   const int32_t next = task.first_row + kTaskRows;
-  if (next < task.group->weights->gate.rows) return {task.group, next};
-  return {task.group + 1, 0};
+  if (next < task.group->weights->gate.SliceEnd(task.node)) return {task.group, task.node, next};
+  const ExpertGroup* const end = groups.data() + groups.size();
+  const ExpertGroup* group = task.group + 1;
+  while (group != end && TasksOn(*group, task.node) == 0) ++group;
+  return {group, task.node, group == end ? 0 : group->weights->gate.SliceBegin(task.node)};
 }
 
 class GateUpTask {
@@ -119,20 +127,27 @@ void AddColumns(const KernelTable& kernels, const float* answer, size_t n, const
 void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
                   const GatedActivationArgs& activation, const Activations& x, GatedRows gated,
                   const ThreadScratch& scratch) {
-  int64_t n_tasks = 0;
-  for (const ExpertGroup& group : groups) n_tasks += Tasks(group);
-  const int64_t run = TasksOfARun(n_tasks, pool.n_threads());
-  pool.ParallelFor((n_tasks + run - 1) / run, [&](int64_t index, int thread) {
-    const int64_t end = std::min((index + 1) * run, n_tasks);
-    Task task = FindTask(groups, index * run);
-    for (int64_t i = index * run; i < end; ++i) {
-      const Task next = After(task);
-      const uint8_t* const reads_next =
-          i + 1 < end ? PanelAt(next.group->weights->gate, next.first_row) : nullptr;
-      GateUpTask(kernels, task, activation, x, gated, scratch, thread, reads_next).Run();
-      task = next;
-    }
-  });
+  NodeCounts n_tasks{}, n_runs{};
+  const auto n_nodes = static_cast<size_t>(pool.n_nodes());
+  int64_t n_all = 0;
+  for (size_t n = 0; n < n_nodes; ++n) {
+    for (const ExpertGroup& group : groups) n_tasks[n] += TasksOn(group, static_cast<int32_t>(n));
+    n_all += n_tasks[n];
+  }
+  const int64_t run = TasksOfARun(n_all, pool.n_threads());
+  for (size_t n = 0; n < n_nodes; ++n) n_runs[n] = (n_tasks[n] + run - 1) / run;
+  pool.ParallelForOnNodes(
+      std::span(n_runs).first(n_nodes), [&](int32_t node, int64_t index, int thread) {
+        const int64_t end = std::min((index + 1) * run, n_tasks[static_cast<size_t>(node)]);
+        Task task = FindTask(groups, node, index * run);
+        for (int64_t i = index * run; i < end; ++i) {
+          const Task next = After(task, groups);
+          const uint8_t* const reads_next =
+              i + 1 < end ? PanelAt(next.group->weights->gate, next.first_row) : nullptr;
+          GateUpTask(kernels, task, activation, x, gated, scratch, thread, reads_next).Run();
+          task = next;
+        }
+      });
 }
 
 void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
@@ -140,13 +155,18 @@ void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const Ex
                 const ThreadScratch& scratch, const ResidualAdd& add) {
   // Every group has some rows of each task: fewer rows where there are too few tasks for all.
   const int32_t task_rows = hidden / kTaskRows < 4 * pool.n_threads() ? kPanelRows : kTaskRows;
-  const int64_t n_tasks = (hidden + task_rows - 1) / task_rows;
   COLIBRI_CHECK(!groups.empty());
+  // All groups have the same rows on a node: they have as many.
+  const MatrixView& rows_of = groups[0].weights->down;
+  NodeCounts n_tasks{};
+  const auto n_nodes = static_cast<size_t>(pool.n_nodes());
+  for (size_t n = 0; n < n_nodes; ++n)
+    n_tasks[n] = TasksOn(rows_of, static_cast<int32_t>(n), task_rows);
   const bool adds = groups[0].out_weight != nullptr;
   COLIBRI_CHECK(adds || groups.size() == 1);
-  pool.ParallelFor(n_tasks, [&](int64_t task, int thread) {
-    const auto first_row = static_cast<int32_t>(task) * task_rows;
-    const int32_t n_rows = std::min(task_rows, hidden - first_row);
+  const auto compute = [&](int32_t node, int64_t task, int thread) {
+    const int32_t first_row = rows_of.SliceBegin(node) + static_cast<int32_t>(task) * task_rows;
+    const int32_t n_rows = std::min(task_rows, rows_of.SliceEnd(node) - first_row);
     for (int32_t t = 0; adds && t < n_tokens; ++t)
       std::fill_n(out + static_cast<size_t>(t) * out_stride + first_row, n_rows, 0.0f);
     for (size_t g = 0; g < groups.size(); ++g) {
@@ -171,7 +191,8 @@ void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const Ex
       const size_t at = static_cast<size_t>(t) * out_stride + static_cast<size_t>(first_row);
       AddColumns(kernels, out + at, static_cast<size_t>(n_rows), add, add.rows + at, t);
     }
-  });
+  };
+  pool.ParallelForOnNodes(std::span(n_tasks).first(n_nodes), compute);
 }
 
 }  // namespace colibri

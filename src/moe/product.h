@@ -2,9 +2,11 @@
 // tokens.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "kernels/kernel_table.h"
+#include "platform/thread_pool.h"
 #include "tensor/matrix_view.h"
 
 namespace colibri {
@@ -26,6 +28,13 @@ struct Activations {
 
 // Rows of a matrix that one task computes: two panels.
 inline constexpr int32_t kTaskRows = 64;
+static_assert(kSliceUnit % kTaskRows == 0);
+// Tasks of such rows that a matrix has on a memory node.
+inline int64_t TasksOn(const MatrixView& w, int32_t node, int32_t task_rows) {
+  return (w.SliceEnd(node) - w.SliceBegin(node) + task_rows - 1) / task_rows;
+}
+// Counts of each node's tasks, or of runs of them.
+using NodeCounts = std::array<int64_t, ThreadPool::kMaxNodes>;
 // How many of n_tasks one thread takes at a time: neighbours, so that a thread reads on where it is
 // and knows what it will read next, but several turns for each thread, so that none waits long for
 // the last.

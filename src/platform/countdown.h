@@ -12,7 +12,7 @@ namespace colibri {
 
 // Counts down to zero. A task of ThreadPool::ParallelFor may wait for tasks of smaller numbers
 // alone: those were handed out before it, so each has ended or runs on a thread that waits for
-// still smaller ones at most, and somebody always goes on.
+// still smaller ones at most, and somebody always goes on. (Not of ParallelForOnNodes.)
 class Countdown {
  public:
   // Before the job begins, by the caller of ParallelFor.

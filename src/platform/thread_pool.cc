@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <system_error>
@@ -78,18 +79,29 @@ struct ThreadPool::State {
   alignas(64) std::atomic<uint32_t> gate{0};
   std::atomic<int32_t> n_parked{0};
   std::atomic<bool> stop{false};
-  alignas(64) std::atomic<int64_t> next_task{0};
+  // Tasks are numbered within a queue; most jobs have one.
+  struct alignas(64) Queue {
+    std::atomic<int64_t> next{0};
+    int64_t n_tasks = 0;
+  };
+  std::array<Queue, kMaxNodes> queues;
+  std::vector<int32_t> nodes;  // [n_threads] whose queue each looks at first; or empty
   // The job: written while the gate is closed and nobody is inside.
-  alignas(64) int64_t n_tasks = 0;
-  void (*fn)(void*, int64_t, int) = nullptr;
+  alignas(64) size_t n_queues = 1;
+  TaskFn fn = nullptr;
   void* context = nullptr;
   std::vector<std::thread> threads;
 
   void WorkOn(int thread) {
-    for (;;) {
-      const int64_t task = next_task.fetch_add(1, std::memory_order_relaxed);
-      if (task >= n_tasks) return;
-      fn(context, task, thread);
+    size_t q = n_queues == 1 ? 0 : static_cast<size_t>(nodes[static_cast<size_t>(thread)]);
+    for (size_t seen = 0; seen < n_queues; ++seen) {
+      Queue& queue = queues[q];
+      for (;;) {
+        const int64_t task = queue.next.fetch_add(1, std::memory_order_relaxed);
+        if (task >= queue.n_tasks) break;
+        fn(context, static_cast<int32_t>(q), task, thread);
+      }
+      q = q + 1 == n_queues ? 0 : q + 1;
     }
   }
 
@@ -142,8 +154,8 @@ ThreadPool::~ThreadPool() {
   state_->Stop();
 }
 
-Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int n_threads,
-                                                       std::span<const int32_t> cpus) {
+Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int n_threads, std::span<const int32_t> cpus,
+                                                       std::span<const int32_t> nodes) {
   if (n_threads < 1 || n_threads > kMaxThreads) {
     return InvalidArgument(
         StrCat("a thread pool needs 1 to ", kMaxThreads, " threads, not ", n_threads));
@@ -154,6 +166,12 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int n_threads,
   COLIBRI_CHECK(cpus.empty() || cpus.size() == static_cast<size_t>(n_threads));
   if (std::all_of(cpus.begin(), cpus.end(), is_cpu)) state.cpus.assign(cpus.begin(), cpus.end());
   if (!state.cpus.empty()) state.owner_cpu.Add(state.cpus[0]);
+  COLIBRI_CHECK(nodes.empty() || nodes.size() == static_cast<size_t>(n_threads));
+  state.nodes.assign(nodes.begin(), nodes.end());
+  for (const int32_t node : nodes) {
+    COLIBRI_CHECK(node >= 0 && node < kMaxNodes);
+    pool->n_nodes_ = std::max(pool->n_nodes_, node + 1);
+  }
   state.threads.reserve(static_cast<size_t>(n_threads - 1));
   for (int thread = 1; thread < n_threads; ++thread) {
     try {
@@ -182,18 +200,26 @@ ThreadPool::OwnerScope::~OwnerScope() {
   if (pinned_) (void)pool_.state_->owner_before.Set();
 }
 
-void ThreadPool::Run(int64_t n_tasks, void (*fn)(void*, int64_t, int), void* context) {
-  if (n_tasks <= 0) return;
-  State& state = *state_;
-  if (n_tasks == 1 || n_threads_ == 1) {
-    for (int64_t task = 0; task < n_tasks; ++task) fn(context, task, 0);
+void ThreadPool::Run(std::span<const int64_t> n_tasks, TaskFn fn, void* context) {
+  COLIBRI_CHECK(n_tasks.size() == 1 || n_tasks.size() == static_cast<size_t>(n_nodes_));
+  int64_t n_all = 0;
+  for (const int64_t n : n_tasks) n_all += std::max<int64_t>(n, 0);
+  if (n_all <= 1 || n_threads_ == 1) {
+    for (size_t q = 0; q < n_tasks.size(); ++q) {
+      for (int64_t task = 0; task < n_tasks[q]; ++task)
+        fn(context, static_cast<int32_t>(q), task, 0);
+    }
     return;
   }
+  State& state = *state_;
   ++n_jobs_;
-  state.n_tasks = n_tasks;
+  state.n_queues = n_tasks.size();
+  for (size_t q = 0; q < n_tasks.size(); ++q) {
+    state.queues[q].n_tasks = n_tasks[q];
+    state.queues[q].next.store(0, std::memory_order_relaxed);
+  }
   state.fn = fn;
   state.context = context;
-  state.next_task.store(0, std::memory_order_relaxed);
   const uint32_t job = JobNumber(state.gate.load()) + 1;
   state.gate.store(job * kJob | kOpen);
   state.Wake();

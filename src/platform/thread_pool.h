@@ -19,8 +19,11 @@ class ThreadPool {
   // 1 <= n_threads <= kMaxThreads. Fails with ResourceExhausted when the system refuses a thread.
   //   cpus  [n_threads] the only CPU of each, or empty: the system chooses. The owner runs on the
   //         first one within an OwnerScope alone: its thread is not the pool's.
+  //   nodes  [n_threads] the memory node of each, below kMaxNodes; empty: all are 0
   static Result<std::unique_ptr<ThreadPool>> Create(int n_threads,
-                                                    std::span<const int32_t> cpus = {});
+                                                    std::span<const int32_t> cpus = {},
+                                                    std::span<const int32_t> nodes = {});
+  static constexpr int32_t kMaxNodes = 16;
   static constexpr int kMaxThreads = 1024;
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -41,6 +44,8 @@ class ThreadPool {
   };
 
   int n_threads() const { return n_threads_; }
+  // Of its threads' memory.
+  int32_t n_nodes() const { return n_nodes_; }
   // Whether every worker has a CPU of its own: asked for, and the system agreed.
   bool pinned() const;
   // Jobs that all threads began and ended together, since the pool was made: those of one task or
@@ -54,16 +59,35 @@ class ThreadPool {
   void ParallelFor(int64_t n_tasks, F&& fn) {
     using Fn = std::remove_reference_t<F>;
     Run(
-        n_tasks,
-        [](void* context, int64_t task, int thread) { (*static_cast<Fn*>(context))(task, thread); },
+        {&n_tasks, 1},
+        [](void* context, int32_t, int64_t task, int thread) {
+          (*static_cast<Fn*>(context))(task, thread);
+        },
+        const_cast<void*>(static_cast<const void*>(&fn)));
+  }
+
+  // The same for tasks whose data lies on nodes: calls fn(int32_t node, int64_t task, int thread)
+  // for each task in [0, n_tasks_on[node]) of each node. A thread takes those of its own node, in
+  // order, and of the others when it finds none there any more.
+  //   n_tasks_on  [n_nodes()]
+  template <typename F>
+  void ParallelForOnNodes(std::span<const int64_t> n_tasks_on, F&& fn) {
+    using Fn = std::remove_reference_t<F>;
+    Run(
+        n_tasks_on,
+        [](void* context, int32_t node, int64_t task, int thread) {
+          (*static_cast<Fn*>(context))(node, task, thread);
+        },
         const_cast<void*>(static_cast<const void*>(&fn)));
   }
 
  private:
+  using TaskFn = void (*)(void* context, int32_t queue, int64_t task, int thread);
   explicit ThreadPool(int n_threads);
-  void Run(int64_t n_tasks, void (*fn)(void*, int64_t, int), void* context);
+  void Run(std::span<const int64_t> n_tasks, TaskFn fn, void* context);
 
   int n_threads_;
+  int32_t n_nodes_ = 1;
   uint64_t n_jobs_ = 0;
   struct State;
   std::unique_ptr<State> state_;

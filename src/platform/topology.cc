@@ -1,6 +1,9 @@
 #include "platform/topology.h"
 
+#include <linux/mempolicy.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -38,7 +41,7 @@ int32_t NodeOf(hwloc_topology_t topology, hwloc_obj_t pu) {
   hwloc_obj_t node = nullptr;
   while ((node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != nullptr) {
     if (hwloc_bitmap_isset(node->cpuset, pu->os_index) != 0)
-      return static_cast<int32_t>(node->logical_index);
+      return static_cast<int32_t>(node->os_index);
   }
   return 0;
 }
@@ -69,13 +72,14 @@ std::vector<CpuPlace> DetectPlaces() {
 
 #endif
 
-// Numbers the nodes that are left without gaps, in their order.
-void RenumberNodes(std::vector<CpuPlace>& places) {
-  std::vector<int32_t> nodes;
-  for (const CpuPlace& place : places) nodes.push_back(place.node);
+// Numbers the nodes that are left without gaps, in the order of the system's numbers.
+void RenumberNodes(Topology& topology) {
+  std::vector<int32_t>& nodes = topology.system_node;
+  nodes.clear();
+  for (const CpuPlace& place : topology.cpus) nodes.push_back(place.node);
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-  for (CpuPlace& place : places) {
+  for (CpuPlace& place : topology.cpus) {
     const auto at = std::lower_bound(nodes.begin(), nodes.end(), place.node);
     place.node = static_cast<int32_t>(at - nodes.begin());
   }
@@ -141,7 +145,7 @@ Topology DetectTopology(std::span<const int32_t> cpus) {
     topology.cpus.clear();
     for (const int32_t cpu : cpus) topology.cpus.push_back({cpu, cpu, 0});
   }
-  RenumberNodes(topology.cpus);
+  RenumberNodes(topology);
   return topology;
 }
 
@@ -150,12 +154,22 @@ Result<Topology> SyntheticTopology(const std::string& description) {
   const HwlocTopology loaded = LoadHwloc(description);
   if (loaded == nullptr || description.empty())
     return InvalidArgument(StrCat("hwloc knows no machine \"", description, "\""));
-  Topology topology{PlacesIn(loaded.get())};
-  RenumberNodes(topology.cpus);
+  Topology topology;
+  topology.cpus = PlacesIn(loaded.get());
+  RenumberNodes(topology);
   return topology;
 #else
   return Unsupported(StrCat("no machine \"", description, "\": this build is without hwloc"));
 #endif
+}
+
+bool PreferNode(void* data, uint64_t n_bytes, int32_t system_node) {
+  // The system call itself: libnuma's wrapper would be one more library for it.
+  constexpr int kMaxNodes = 1024, kBits = 8 * sizeof(unsigned long);
+  if (system_node < 0 || system_node >= kMaxNodes) return false;
+  unsigned long mask[kMaxNodes / kBits] = {};
+  mask[system_node / kBits] |= 1ul << (system_node % kBits);
+  return syscall(SYS_mbind, data, n_bytes, MPOL_PREFERRED, mask, kMaxNodes + 1, 0) == 0;
 }
 
 ThreadPlacement PlaceThreads(const Topology& topology, int n_threads, int n_usable, PinMode mode) {

@@ -19,6 +19,7 @@ struct CpuPlace {
 
 struct Topology {
   std::vector<CpuPlace> cpus;
+  std::vector<int32_t> system_node = {0};  // [n_nodes()] the system's number of each node
   int32_t n_nodes() const;
 };
 
@@ -33,6 +34,10 @@ Topology DetectTopology(std::span<const int32_t> cpus);
 // hwloc, InvalidArgument for a description that it does not understand.
 Result<Topology> SyntheticTopology(const std::string& description);
 
+// Asks for [data, data + n_bytes), whole pages that were not touched yet, to be taken from a node
+// (the system's number) as long as that has memory. False where the system refuses.
+bool PreferNode(void* data, uint64_t n_bytes, int32_t system_node);
+
 enum class PinMode : uint8_t {
   kAuto,  // where the threads take all CPUs of the mask: there is nothing to choose, so that two
           // processes with CPUs to choose from don't choose the same
@@ -45,6 +50,7 @@ struct ThreadPlacement {
   std::vector<int32_t> cpu;   // [n_threads] its only CPU; empty: the system chooses
   std::vector<int32_t> node;  // [n_threads] of the memory near it, ascending
   bool pinned() const { return !cpu.empty(); }
+  int32_t n_nodes() const { return node.back() + 1; }
 };
 
 // Spreads threads evenly over the nodes, within a node over its cores first and over hyperthreads

@@ -161,6 +161,48 @@ TEST(ThreadPool, CountsTheJobsThatThreadsShare) {
   EXPECT_EQ(single->n_jobs(), 0u);
 }
 
+TEST(ThreadPool, RunsEveryTaskOfEveryNodeOnce) {
+  for (const std::vector<int32_t>& nodes :
+       {std::vector<int32_t>{0, 1}, {0, 0, 1, 1}, {0, 1, 1, 2, 2}}) {
+    const auto made = ThreadPool::Create(static_cast<int>(nodes.size()), {}, nodes);
+    ASSERT_TRUE(made.ok());
+    ThreadPool& pool = **made;
+    const auto n_nodes = static_cast<size_t>(pool.n_nodes());
+    ASSERT_EQ(pool.n_nodes(), nodes.back() + 1);
+    for (int64_t n = 0; n < 40; ++n) {
+      std::vector<int64_t> n_tasks(n_nodes);
+      for (size_t q = 0; q < n_nodes; ++q) n_tasks[q] = q == 1 ? 0 : n;  // node 1 must steal
+      std::vector<std::vector<int>> count(n_nodes, std::vector<int>(static_cast<size_t>(n), 0));
+      pool.ParallelForOnNodes(n_tasks, [&](int32_t node, int64_t task, int) {
+        ++count[static_cast<size_t>(node)][static_cast<size_t>(task)];
+      });
+      for (size_t q = 0; q < n_nodes; ++q) {
+        for (const int c : count[q]) EXPECT_EQ(c, q == 1 ? 0 : 1);
+      }
+      // And the pool's other jobs go on as before.
+      std::atomic<int64_t> sum{0};
+      pool.ParallelFor(n, [&](int64_t task, int) { sum += task; });
+      EXPECT_EQ(sum.load(), n * (n - 1) / 2);
+    }
+  }
+}
+
+TEST(ThreadPool, AThreadTakesItsOwnNodesTasksAsLongAsThereAreSome) {
+  const std::vector<int32_t> nodes = {0, 0, 1, 1};
+  const auto made = ThreadPool::Create(4, {}, nodes);
+  ASSERT_TRUE(made.ok());
+  // As many tasks on each node as it has threads, which wait for each other: nobody can take two.
+  for (int job = 0; job < 200; ++job) {
+    std::atomic<int> arrived{0}, elsewhere{0};
+    (*made)->ParallelForOnNodes(std::vector<int64_t>{2, 2}, [&](int32_t node, int64_t, int thread) {
+      if (nodes[static_cast<size_t>(thread)] != node) ++elsewhere;
+      ++arrived;
+      while (arrived.load() < 4) std::this_thread::yield();
+    });
+    EXPECT_EQ(elsewhere.load(), 0);
+  }
+}
+
 TEST(Countdown, TasksSeeWhatEarlierTasksWroteThroughThousandsOfJobs) {
   for (const int n_threads : {1, 2, 5}) {
     const auto pool = MakePool(n_threads);

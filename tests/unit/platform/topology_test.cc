@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <set>
 #include <thread>
@@ -80,6 +82,22 @@ TEST(Topology, ANonsensicalMachineIsRefused) {
   ASSERT_FALSE(machine.ok());
 }
 
+TEST(Topology, MemoryOfANodeThatIsThereCanBePreferred) {
+  const std::vector<int32_t> cpus = AllowedCpus();
+  const Topology topology = DetectTopology(cpus);
+  ASSERT_EQ(topology.system_node.size(), static_cast<size_t>(topology.n_nodes()));
+  constexpr uint64_t kBytes = 1 << 20;
+  void* const data =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(data, MAP_FAILED);
+  // A sandbox may forbid the call; it then says so.
+  if (PreferNode(data, kBytes, topology.system_node[0])) std::memset(data, 1, kBytes);
+  EXPECT_FALSE(PreferNode(data, kBytes, 1000));
+  EXPECT_FALSE(PreferNode(data, kBytes, -1));
+  EXPECT_FALSE(PreferNode(data, kBytes, 5000));
+  munmap(data, kBytes);
+}
+
 TEST(PlaceThreads, TakesCoresBeforeTheirHyperthreads) {
   MAKE_MACHINE(machine, "numa:1 core:4 pu:2");
   for (const int n_threads : {1, 3, 4}) {
@@ -122,7 +140,7 @@ TEST(PlaceThreads, WhatASmallNodeCannotTakeGoesToTheOthers) {
 }
 
 TEST(PlaceThreads, OnItsOwnPinsWhereThereIsNothingToChoose) {
-  const Topology machine{{{0, 0, 0}, {1, 1, 0}, {2, 2, 0}, {3, 3, 0}}};
+  const Topology machine{{{0, 0, 0}, {1, 1, 0}, {2, 2, 0}, {3, 3, 0}}, {0}};
   EXPECT_TRUE(PlaceThreads(machine, 4, 4, PinMode::kAuto).pinned());
   // Another process would choose the same two.
   EXPECT_FALSE(PlaceThreads(machine, 2, 4, PinMode::kAuto).pinned());
@@ -132,7 +150,7 @@ TEST(PlaceThreads, OnItsOwnPinsWhereThereIsNothingToChoose) {
 }
 
 TEST(PlaceThreads, DoesAsItIsTold) {
-  const Topology machine{{{0, 0, 0}, {1, 1, 0}}};
+  const Topology machine{{{0, 0, 0}, {1, 1, 0}}, {0}};
   EXPECT_TRUE(PlaceThreads(machine, 1, 2, PinMode::kOn).pinned());
   EXPECT_FALSE(PlaceThreads(machine, 3, 2, PinMode::kOn).pinned());
   EXPECT_FALSE(PlaceThreads(machine, 2, 2, PinMode::kOff).pinned());
