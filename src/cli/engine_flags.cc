@@ -24,9 +24,10 @@ void AddActivationsFlag(CLI::App& app, ActivationType& activations) {
          [&activations](const std::string& name) {
            activations = name == "int8" ? ActivationType::kInt8 : ActivationType::kFloat32;
          },
-         StrCat("What quantised weights are multiplied by: int8, the fast way, rounds activations "
-                "to 8 bits with a scale for each 32; f32 leaves them as they are, as they always "
-                "are for types without integer kernels (iq1, iq2, iq3, tq). Default: ",
+         StrCat("What weights are multiplied by: int8, the fast way, rounds activations to 8 bits "
+                "with a scale for each 32 where weights are quantised, and to bfloat16 where they "
+                "are bfloat16; f32 leaves them as they are, as they always are for types without "
+                "such kernels (f32, f16, iq1, iq2, iq3, tq). Default: ",
                 fallback))
       ->type_name("TYPE")
       ->check(CLI::IsMember({"int8", "f32"}));

@@ -36,7 +36,7 @@ struct EngineOptions {
   uint64_t kv_cache_bytes = 0;       // 0: max_sequences of max_context, or as much of it as half of
                                      // the memory left beside the weights holds
   uint64_t memory_budget_bytes = 0;  // for everything; 0: AvailableMemoryBytes()
-  ActivationType activations = ActivationType::kInt8;  // what quantised weights are multiplied by
+  ActivationType activations = ActivationType::kInt8;  // what weights in panels are multiplied by
   std::string forced_isa = {};  // a kernel table's name; empty: COLIBRI_FORCE_ISA, else the best
   // Asked about the model's chat template (empty: it has none) before a weight is read; an error of
   // it is Create's.

@@ -49,7 +49,7 @@ class Forward::Impl {
   void Embed(const Batch& batch);
   void ComputeRotations(int32_t n_tokens);
   const float* Rotation(int32_t rope, int32_t n_tokens) const;
-  void Normalize(const NormWeights& norm, int32_t n_tokens);
+  void Normalize(const NormWeights& norm, const InputForms& forms, int32_t n_tokens);
   void Norm(const NormWeights& norm, const float* x, float* out) const;
   void Mix(const Batch& batch, const KvStorage& kv, size_t layer);
   void FeedForwardDense(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
@@ -57,8 +57,8 @@ class Forward::Impl {
   void RouteTokens(const RouterSpec& router, const MoeWeights& weights, int32_t n_tokens);
   void GroupByExpert(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens);
   void FeedForwardGroups(const LayerPlan& plan, int32_t n_tokens);
-  void NormAndQuantize(const NormWeights& norm, int32_t token, int32_t row);
-  Activations NormedRows() const;
+  void NormToken(const NormWeights& norm, const InputForms& forms, int32_t token);
+  Activations NormedRows() const { return w_.NormedRows(config_.hidden); }
   void AddToResidual(int32_t n_tokens);
   void NoteFailures(int32_t layer, int32_t n_tokens, const ForwardOutput& output);
   void ComputeLogits(const Batch& batch, const ForwardOutput& output);
@@ -91,10 +91,10 @@ void Forward::Impl::Step(const Batch& batch, const KvStorage& kv, const ForwardO
   for (size_t l = 0; l < config_.layers.size(); ++l) {
     const LayerPlan& plan = config_.layers[l];
     const LayerWeights& weights = model_.weights().layers[l];
-    Normalize(weights.attention_norm, n_tokens);
+    Normalize(weights.attention_norm, weights.attention_input, n_tokens);
     Mix(batch, kv, l);
     AddToResidual(n_tokens);
-    Normalize(weights.ffn_norm, n_tokens);
+    Normalize(weights.ffn_norm, weights.ffn_input, n_tokens);
     if (plan.ffn.is_moe()) {
       FeedForwardMoe(plan, weights, n_tokens);
     } else {
@@ -184,20 +184,19 @@ void Forward::Impl::Norm(const NormWeights& norm, const float* x, float* out) co
   }
 }
 
-void Forward::Impl::Normalize(const NormWeights& norm, int32_t n_tokens) {
-  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) { NormAndQuantize(norm, t, t); });
+void Forward::Impl::Normalize(const NormWeights& norm, const InputForms& forms, int32_t n_tokens) {
+  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) { NormToken(norm, forms, t); });
 }
 
-// Each input of a layer is quantised once, for all matrices that read it.
-void Forward::Impl::NormAndQuantize(const NormWeights& norm, int32_t token, int32_t row) {
-  Norm(norm, RowOf(w_.residual, token), RowOf(w_.normed, row));
-  if (!model_.has_panels() || hidden() % kGroupColumns != 0) return;
-  kernels_.quantize_row(RowOf(w_.normed, row), config_.hidden,
-                        w_.normed_groups + static_cast<size_t>(row) * NormedRows().group_stride);
-}
-
-Activations Forward::Impl::NormedRows() const {
-  return {w_.normed, hidden(), w_.normed_groups, hidden() / kGroupColumns};
+// Each input of a layer is brought into its forms once, for all matrices that read it.
+void Forward::Impl::NormToken(const NormWeights& norm, const InputForms& forms, int32_t token) {
+  float* const row = RowOf(w_.normed, token);
+  Norm(norm, RowOf(w_.residual, token), row);
+  const auto t = static_cast<size_t>(token);
+  const Activations all = NormedRows();
+  if (forms.groups)
+    kernels_.quantize_row(row, config_.hidden, w_.normed_groups + t * all.group_stride);
+  if (forms.bf16) kernels_.round_row(row, config_.hidden, w_.normed_bf16 + t * all.bf16_stride);
 }
 
 void Forward::Impl::Mix(const Batch& batch, const KvStorage& kv, size_t layer) {
@@ -314,12 +313,11 @@ void Forward::Impl::ComputeLogits(const Batch& batch, const ForwardOutput& outpu
   const auto n_rows = static_cast<int32_t>(batch.logit_rows.size());
   const NormWeights& norm = model_.weights().final_norm;
   if (!output.layer_hidden.empty()) {
-    Normalize(norm, n_tokens);
+    Normalize(norm, model_.weights().head_input, n_tokens);
     KeepHidden(config_.layers.size(), w_.normed, n_tokens, output);
   } else {
     ForEachToken(context_.pool, n_rows, [&](int32_t r, int) {
-      const int32_t t = batch.logit_rows[static_cast<size_t>(r)];
-      NormAndQuantize(norm, t, t);
+      NormToken(norm, model_.weights().head_input, batch.logit_rows[static_cast<size_t>(r)]);
     });
   }
   if (n_rows == 0) return;

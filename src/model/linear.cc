@@ -64,15 +64,32 @@ void ComputeLinear(ExecutionContext& context, std::span<const LinearJob> jobs, i
   });
 }
 
-Activations QuantizeFor(ExecutionContext& context, const MatrixView& matrix, const float* x,
-                        size_t stride, int32_t n_tokens, ActivationGroup* groups) {
-  if (matrix.layout != Layout::kPanels) return {x, stride, nullptr, 0};
-  const auto group_stride = static_cast<size_t>(matrix.cols / kGroupColumns);
-  ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
-    const auto row = static_cast<size_t>(t);
-    context.kernels.quantize_row(x + row * stride, matrix.cols, groups + row * group_stride);
-  });
-  return {x, stride, groups, group_stride};
+Activations PrepareInput(ExecutionContext& context, const MatrixView& matrix, const float* x,
+                         size_t stride, int32_t n_tokens, ActivationGroup* groups) {
+  Activations out;
+  out.rows = x;
+  out.stride = stride;
+  // 32 columns take 64 bytes in both forms.
+  const size_t group_stride = BFloat16RowElements(matrix.cols) / kGroupColumns;
+  if (matrix.input == ProductInput::kInt8Groups) {
+    ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
+      const auto row = static_cast<size_t>(t);
+      context.kernels.quantize_row(x + row * stride, matrix.cols, groups + row * group_stride);
+    });
+    out.groups = groups;
+    out.group_stride = group_stride;
+  } else if (matrix.input == ProductInput::kBFloat16) {
+    auto* const bf16 = reinterpret_cast<uint16_t*>(groups);
+    const size_t bf16_stride = group_stride * kGroupColumns;
+    static_assert(sizeof(ActivationGroup) == kGroupColumns * sizeof(uint16_t));
+    ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
+      const auto row = static_cast<size_t>(t);
+      context.kernels.round_row(x + row * stride, matrix.cols, bf16 + row * bf16_stride);
+    });
+    out.bf16 = bf16;
+    out.bf16_stride = bf16_stride;
+  }
+  return out;
 }
 
 }  // namespace colibri

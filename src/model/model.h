@@ -14,9 +14,10 @@
 
 namespace colibri {
 
-// What quantised weights are multiplied by.
+// What weights in panels are multiplied by.
 enum class ActivationType : uint8_t {
-  kInt8,     // 8 bits with a scale for each 32 (tensor/packed.h): the products of integers
+  kInt8,  // quantised weights: 8 bits with a scale for each 32 (tensor/packed.h), the products of
+          // integers; bfloat16 weights: bfloat16
   kFloat32,  // as they are: the weights are decoded
 };
 
@@ -31,7 +32,7 @@ struct LoadOptions {
 class Model {
  public:
   // Reads every weight that the family's table asks for, in the files' own types, packed into
-  // panels where quantised activations will want them so. An unknown configuration value, a missing
+  // panels where rounded activations will want them so. An unknown configuration value, a missing
   // required tensor, a tensor that no rule of the family uses, or a wrong shape is an error that
   // names it.
   static Result<std::unique_ptr<Model>> Load(const ModelFiles& files, ThreadPool& pool,
@@ -42,8 +43,6 @@ class Model {
   // Bytes of memory that the weights take, and the bytes of them that one decoded token reads.
   uint64_t weight_bytes() const { return weight_bytes_; }
   uint64_t bytes_per_token() const { return bytes_per_token_; }
-  // Whether any matrix lies in panels, so that the layers' inputs are wanted quantised.
-  bool has_panels() const { return has_panels_; }
 
  private:
   Model() = default;
@@ -52,7 +51,6 @@ class Model {
   Arena arena_;
   uint64_t weight_bytes_ = 0;
   uint64_t bytes_per_token_ = 0;
-  bool has_panels_ = false;
 };
 
 // What a load would take, without reading a weight: for `inspect` and for admission. Checks

@@ -61,6 +61,7 @@ uint64_t Carve(const ModelConfig& config, uint64_t n_threads, uint8_t* base, Wor
   w.residual = carver.Take<float>(n * hidden);
   w.normed = carver.Take<float>(n * hidden);
   w.normed_groups = carver.Take<ActivationGroup>(n * GroupsOf(hidden));
+  w.normed_bf16 = carver.Take<uint16_t>(n * BFloat16RowElements(config.hidden));
   w.mixer_groups = carver.Take<ActivationGroup>(n * s.mixer_groups);
   w.q = carver.Take<float>(n * s.q);
   w.kv = carver.Take<float>(n * s.kv);

@@ -41,8 +41,9 @@ struct Workspace {
   float* residual = nullptr;                 // [max_tokens, hidden]
   float* normed = nullptr;                   // [max_tokens, hidden]
   ActivationGroup* normed_groups = nullptr;  // [max_tokens, hidden / 32] the same, quantised
+  uint16_t* normed_bf16 = nullptr;  // [max_tokens, BFloat16RowElements(hidden)] the same, rounded
   ActivationGroup* mixer_groups = nullptr;  // [max_tokens, sizes.mixer_groups] what a mixer's later
-                                            // matrices read, quantised
+                                            // matrices read, quantised or rounded
   float* q = nullptr;                       // [max_tokens, sizes.q]
   float* kv = nullptr;  // [max_tokens, sizes.kv]         keys, values behind them; or the latent
                         // and its rotary part
@@ -79,6 +80,14 @@ struct Workspace {
   // Of each tile whose chunks are computed apart: how many are still missing.
   std::vector<std::atomic<int32_t>> pending_chunks;
   DispatchPlan plan{0, 0, 0};
+
+  // A layer's input, in the forms that it was made in.
+  Activations NormedRows(int32_t hidden) const {
+    const size_t bf16_stride = BFloat16RowElements(hidden);
+    return {normed,        static_cast<size_t>(hidden),
+            normed_groups, bf16_stride / kGroupColumns,
+            normed_bf16,   bf16_stride};
+  }
 };
 
 // Bytes that MakeWorkspace takes.

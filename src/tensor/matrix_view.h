@@ -9,6 +9,13 @@
 
 namespace colibri {
 
+// The form of the activations that a matrix is multiplied by.
+enum class ProductInput : uint8_t {
+  kFloat32,     // a matrix in rows
+  kInt8Groups,  // panels: ActivationGroup
+  kBFloat16,    // panels: rows of BFloat16RowElements
+};
+
 // Looks at memory that somebody else owns. Row-major, rows row_bytes apart; in panels row_bytes is
 // a row's share of its panel, so that panels begin where row() says of their first rows.
 struct MatrixView {
@@ -18,6 +25,7 @@ struct MatrixView {
   size_t row_bytes = 0;
   const uint8_t* data = nullptr;
   Layout layout = Layout::kRows;
+  ProductInput input = ProductInput::kFloat32;
 
   bool empty() const { return data == nullptr; }
   // Where row r begins; in panels r must be a multiple of kPanelRows.
