@@ -7,14 +7,20 @@
 constexpr int kBf16GroupWords = kGroupColumns / 2;
 constexpr int32_t kBf16GroupBytes = kBf16GroupWords * 4 * kPanelRows;
 
-// A tile's share of what will be read next: so many lines with each group of columns, so that the
-// memory is at work during all tiles of a panel alike.
+// How far ahead lines are brought from L2 to L1.
+constexpr int kBf16NearBytes = 4096;
+
+// A tile's share of what will be read next: two lines with each of the first `words` words of a
+// group of columns, so that the memory is at work during all tiles of a panel alike.
 struct Ahead {
   const uint8_t* at;
-  int32_t lines;  // 0: nothing is left to ask for
+  int32_t words;  // 0: nothing is left to ask for
 
-  [[gnu::always_inline]] void Ask() {
-    for (int32_t i = 0; i < lines; ++i, at += 64) PrefetchL2(at);
+  [[gnu::always_inline]] void Ask(int word) {
+    if (word >= words) return;
+    PrefetchL2(at);
+    PrefetchL2(at + 64);
+    at += 128;
   }
 };
 
@@ -35,10 +41,12 @@ template <int kTokens>
   for (int t = 0; t < kTokens; ++t) x[t] = tokens[t];
   const uint8_t* group = panel;
   for (int32_t g = 0; g < n_groups; ++g, group += kBf16GroupBytes) {
-    ahead.Ask();
     const int32_t column = g * kGroupColumns;
 #pragma GCC unroll 16
     for (int word = 0; word < kBf16GroupWords; ++word) {
+      ahead.Ask(word);
+      PrefetchL1(group + kBf16NearBytes + 128 * word);
+      PrefetchL1(group + kBf16NearBytes + 128 * word + 64);
       Pair w[kVecs];
 #pragma GCC unroll 4
       for (int v = 0; v < kVecs; ++v) {
@@ -69,7 +77,7 @@ template <int kMost>
   }
   for (int row = 0; row < kPanelRows; row += kBf16TileVecs * kLanes) {
     Bf16Tile<kMost>(panel, row, n_groups, ahead, tokens, out);
-    ahead.lines = 0;
+    ahead.words = 0;
   }
 }
 
@@ -78,8 +86,7 @@ void Bf16MatMul(const Bf16MatMulArgs& args) {
   const size_t panel_bytes = static_cast<size_t>(n_groups) * kBf16GroupBytes;
   // Tiles of about the same size: 9 tokens are 5 and 4, which takes less than 8 and 1.
   const int32_t n_tiles = (args.n_tokens + kBf16TileTokens - 1) / kBf16TileTokens;
-  constexpr int32_t kLines = kBf16GroupBytes / 64;
-  const int32_t share = n_tiles < kLines ? (kLines + n_tiles - 1) / n_tiles : 1;
+  const int32_t share = n_tiles < kBf16GroupWords ? (kBf16GroupWords + n_tiles - 1) / n_tiles : 1;
   const uint8_t* panel = args.w;
   for (int32_t row = 0; row < args.n_rows; row += kPanelRows, panel += panel_bytes) {
     const uint8_t* const next = row + kPanelRows < args.n_rows ? panel + panel_bytes : args.next;
@@ -94,9 +101,9 @@ void Bf16MatMul(const Bf16MatMulArgs& args) {
       }
       const int32_t asked = tile * share;
       Ahead ahead = {next, 0};
-      if (next != nullptr && asked < kLines) {
-        ahead = {next + static_cast<size_t>(asked) * 64 * static_cast<size_t>(n_groups),
-                 MinInt(share, kLines - asked)};
+      if (next != nullptr && asked < kBf16GroupWords) {
+        ahead = {next + static_cast<size_t>(asked) * 128 * static_cast<size_t>(n_groups),
+                 MinInt(share, kBf16GroupWords - asked)};
       }
       alignas(64) float sums[kBf16TileTokens * kPanelRows];
       Bf16Tokens<kBf16TileTokens>(n, panel, n_groups, ahead, x, sums);
