@@ -51,7 +51,7 @@ struct PanelMatMulArgs : PanelProductArgs {
 
 // Panels times rows of bfloat16 activations.
 struct Bf16MatMulArgs : PanelProductArgs {
-  const uint16_t* x;  // rows of BFloat16RowElements(k), x_stride elements apart
+  const uint16_t* x;  // rows as BFloat16RowStride says, x_stride elements apart
   size_t x_stride;
 };
 
@@ -106,14 +106,16 @@ struct KernelTable {
   // k activations, a multiple of 32, as groups for panel_matmul; the same bits in every set.
   void (*quantize_row)(const float* x, int32_t k, ActivationGroup* out) = nullptr;
 
-  // Set for bfloat16 panels. A column of odd number and the one before it are two fused
-  // multiply-adds to a float32 sum, the odd one first, in order of such pairs. AVX-512 BF16 takes
-  // denormal factors, and sums that become denormal, for zero.
+  // Set for all types with panels. A column of odd number and the one before it are two fused
+  // multiply-adds to a float32 sum, the odd one first, in order of such pairs: over all columns of
+  // a bfloat16 panel, over those with one scale of a quantised one. AVX-512 BF16 takes denormal
+  // factors, and sums that become denormal, for zero.
   using Bf16MatMulFn = void (*)(const Bf16MatMulArgs& args);
   std::array<Bf16MatMulFn, kNumDTypes> bf16_matmul{};
   // k activations as BFloat16RowElements(k) bfloat16: to the nearest, ties to even, so that what is
-  // too large becomes infinity; NaN stays NaN. The same bits in every set.
-  void (*round_row)(const float* x, int32_t k, uint16_t* out) = nullptr;
+  // too large becomes infinity; NaN stays NaN. sums: those of each 16 columns. The same bits in
+  // every set.
+  void (*round_row)(const float* x, int32_t k, uint16_t* out, float* sums) = nullptr;
 
   // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]; weight may be null (all ones). out may be x.
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* out) = nullptr;

@@ -196,7 +196,7 @@ void Forward::Impl::NormToken(const NormWeights& norm, const InputForms& forms, 
   const Activations all = NormedRows();
   if (forms.groups)
     kernels_.quantize_row(row, config_.hidden, w_.normed_groups + t * all.group_stride);
-  if (forms.bf16) kernels_.round_row(row, config_.hidden, w_.normed_bf16 + t * all.bf16_stride);
+  if (forms.bf16) RoundInput(kernels_, row, config_.hidden, w_.normed_bf16 + t * all.bf16_stride);
 }
 
 void Forward::Impl::Mix(const Batch& batch, const KvStorage& kv, size_t layer) {

@@ -65,29 +65,26 @@ void ComputeLinear(ExecutionContext& context, std::span<const LinearJob> jobs, i
 }
 
 Activations PrepareInput(ExecutionContext& context, const MatrixView& matrix, const float* x,
-                         size_t stride, int32_t n_tokens, ActivationGroup* groups) {
+                         size_t stride, int32_t n_tokens, uint8_t* room) {
   Activations out;
   out.rows = x;
   out.stride = stride;
-  // 32 columns take 64 bytes in both forms.
-  const size_t group_stride = BFloat16RowElements(matrix.cols) / kGroupColumns;
   if (matrix.input == ProductInput::kInt8Groups) {
-    ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
-      const auto row = static_cast<size_t>(t);
-      context.kernels.quantize_row(x + row * stride, matrix.cols, groups + row * group_stride);
-    });
+    auto* const groups = reinterpret_cast<ActivationGroup*>(room);
     out.groups = groups;
-    out.group_stride = group_stride;
-  } else if (matrix.input == ProductInput::kBFloat16) {
-    auto* const bf16 = reinterpret_cast<uint16_t*>(groups);
-    const size_t bf16_stride = group_stride * kGroupColumns;
-    static_assert(sizeof(ActivationGroup) == kGroupColumns * sizeof(uint16_t));
+    out.group_stride = static_cast<size_t>(matrix.cols / kGroupColumns);
     ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
       const auto row = static_cast<size_t>(t);
-      context.kernels.round_row(x + row * stride, matrix.cols, bf16 + row * bf16_stride);
+      context.kernels.quantize_row(x + row * stride, matrix.cols, groups + row * out.group_stride);
     });
+  } else if (matrix.input == ProductInput::kBFloat16) {
+    auto* const bf16 = reinterpret_cast<uint16_t*>(room);
     out.bf16 = bf16;
-    out.bf16_stride = bf16_stride;
+    out.bf16_stride = BFloat16RowStride(matrix.cols);
+    ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
+      const auto row = static_cast<size_t>(t);
+      RoundInput(context.kernels, x + row * stride, matrix.cols, bf16 + row * out.bf16_stride);
+    });
   }
   return out;
 }

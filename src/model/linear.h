@@ -35,9 +35,15 @@ void ForEachToken(ThreadPool& pool, int32_t n_tokens, F&& fn) {
   });
 }
 
+// What a row of k takes in the largest form but float32.
+inline size_t InputBytes(int32_t k) {
+  static_assert(sizeof(ActivationGroup) <= kGroupColumns * sizeof(uint16_t) + 2 * sizeof(float));
+  return BFloat16RowStride(k) * sizeof(uint16_t);
+}
+
 // x in the form that the matrix is multiplied by.
-//   groups  room for n_tokens rows of k / 32, rounded up: for the other forms than float32
+//   room  InputBytes(k) for each token, 64-byte aligned: for the other forms than float32
 Activations PrepareInput(ExecutionContext& context, const MatrixView& matrix, const float* x,
-                         size_t stride, int32_t n_tokens, ActivationGroup* groups);
+                         size_t stride, int32_t n_tokens, uint8_t* room);
 
 }  // namespace colibri

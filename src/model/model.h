@@ -18,7 +18,8 @@ namespace colibri {
 enum class ActivationType : uint8_t {
   kInt8,  // quantised weights: 8 bits with a scale for each 32 (tensor/packed.h), the products of
           // integers; bfloat16 weights: bfloat16
-  kFloat32,  // as they are: the weights are decoded
+  kBFloat16,  // bfloat16 for both: the accurate way, at half the arithmetic
+  kFloat32,   // as they are: the weights are decoded
 };
 
 struct LoadOptions {

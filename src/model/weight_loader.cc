@@ -98,7 +98,8 @@ MatrixView WeightLoader::MakeView(DType dtype, int64_t rows, int64_t cols, Use u
   const PanelFormat* const format = packs ? FindPanelFormat(dtype) : nullptr;
   if (format != nullptr) {
     view.layout = Layout::kPanels;
-    view.input = format->is_bf16 ? ProductInput::kBFloat16 : ProductInput::kInt8Groups;
+    const bool rounds = format->is_bf16 || activations_ == ActivationType::kBFloat16;
+    view.input = rounds ? ProductInput::kBFloat16 : ProductInput::kInt8Groups;
     view.row_bytes = PanelRowBytes(*format, view.cols);
   }
   return view;

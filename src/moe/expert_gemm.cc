@@ -72,7 +72,9 @@ class GateUpTask {
         kernels_.quantize_row(row, n_rows_,
                               gated_.groups_of(gated_row) + task_.first_row / kGroupColumns);
       } else if (form == ProductInput::kBFloat16) {
-        kernels_.round_row(row, n_rows_, gated_.bf16_of(gated_row) + task_.first_row);
+        kernels_.round_row(
+            row, n_rows_, gated_.bf16_of(gated_row) + task_.first_row,
+            gated_.sums_of(gated_row, w.down.cols) + 2 * (task_.first_row / kGroupColumns));
       }
     }
   }

@@ -47,6 +47,10 @@ struct GatedRows {
     return reinterpret_cast<ActivationGroup*>(of(row));
   }
   uint16_t* bf16_of(int64_t row) const { return reinterpret_cast<uint16_t*>(of(row)); }
+  // The sums behind a row of k bfloat16.
+  float* sums_of(int64_t row, int32_t k) const {
+    return reinterpret_cast<float*>(bf16_of(row) + BFloat16RowElements(k));
+  }
   // The rows from that one on, in whichever form they are.
   Activations From(int64_t row) const {
     return {of(row),        stride,

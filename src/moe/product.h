@@ -16,7 +16,7 @@ struct Activations {
   size_t stride = 0;
   const ActivationGroup* groups = nullptr;  // [.., k / 32], group_stride groups apart
   size_t group_stride = 0;
-  const uint16_t* bf16 = nullptr;  // [.., BFloat16RowElements(k)], bf16_stride elements apart
+  const uint16_t* bf16 = nullptr;  // rows as BFloat16RowStride says, bf16_stride apart
   size_t bf16_stride = 0;
 
   Activations From(int64_t row) const {
@@ -36,6 +36,11 @@ struct InputForms {
     bf16 = bf16 || matrix.input == ProductInput::kBFloat16;
   }
 };
+
+// A whole row of k activations as bfloat16, sums behind it.
+inline void RoundInput(const KernelTable& kernels, const float* x, int32_t k, uint16_t* out) {
+  kernels.round_row(x, k, out, reinterpret_cast<float*>(out + BFloat16RowElements(k)));
+}
 
 // Rows of a matrix that one task computes: two panels.
 inline constexpr int32_t kTaskRows = 64;

@@ -13,7 +13,7 @@ namespace colibri {
 enum class ProductInput : uint8_t {
   kFloat32,     // a matrix in rows
   kInt8Groups,  // panels: ActivationGroup
-  kBFloat16,    // panels: rows of BFloat16RowElements
+  kBFloat16,    // panels: rows as BFloat16RowStride says
 };
 
 // Looks at memory that somebody else owns. Row-major, rows row_bytes apart; in panels row_bytes is

@@ -84,9 +84,15 @@ struct alignas(64) ActivationGroup {
 };
 static_assert(sizeof(ActivationGroup) == 64);
 
-// What a row of k activations takes as bfloat16: whole groups of columns, padded with zeros.
+// A row of k activations as bfloat16: whole groups of columns, padded with zeros, and behind them
+// float32 sums of each group's two halves, what a weight's minimum is multiplied by.
 constexpr size_t BFloat16RowElements(int32_t k) {
   return static_cast<size_t>((k + kGroupColumns - 1) / kGroupColumns) * kGroupColumns;
+}
+// From one such row to the next, in elements: columns and sums.
+constexpr size_t BFloat16RowStride(int32_t k) {
+  constexpr size_t kSumElements = 2 * sizeof(float) / sizeof(uint16_t);
+  return BFloat16RowElements(k) / kGroupColumns * (kGroupColumns + kSumElements);
 }
 
 }  // namespace colibri

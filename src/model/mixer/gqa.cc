@@ -76,7 +76,7 @@ void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w) {
   const size_t attention_floats =
       static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.v_head_dim);
   const Activations attended = PrepareInput(context, weights.o.matrix, w.attention,
-                                            attention_floats, n_tokens, w.mixer_groups);
+                                            attention_floats, n_tokens, w.mixer_input);
   const std::array<LinearJob, 1> output = {{{&weights.o, attended, nullptr, w.block_out, hidden}}};
   ComputeLinear(context, output, n_tokens, w.products);
 }

@@ -35,7 +35,7 @@ void ComputeQueries(ExecutionContext& context, const MixerCall& call, Workspace&
     context.kernels.rms_norm(row, weights.q_a_norm, kLatentNormEps, rank, row);
   });
   const Activations low_rows =
-      PrepareInput(context, weights.q.matrix, w.q_latent, rank, n_tokens, w.mixer_groups);
+      PrepareInput(context, weights.q.matrix, w.q_latent, rank, n_tokens, w.mixer_input);
   const std::array<LinearJob, 1> high = {{{&weights.q, low_rows, nullptr, w.q, q_floats}}};
   ComputeLinear(context, high, n_tokens, w.products);
 }
@@ -99,7 +99,7 @@ void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w) {
   ComputeLinear(context, w.jobs, n_tokens, w.products);
 
   const Activations attended =
-      PrepareInput(context, weights.o.matrix, w.attention, heads * value, n_tokens, w.mixer_groups);
+      PrepareInput(context, weights.o.matrix, w.attention, heads * value, n_tokens, w.mixer_input);
   const std::array<LinearJob, 1> output = {
       {{&weights.o, attended, nullptr, w.block_out, static_cast<size_t>(call.hidden)}}};
   ComputeLinear(context, output, n_tokens, w.products);

@@ -200,10 +200,12 @@ TEST(ExpertGemm, EachMatrixIsMultipliedByItsOwnForm) {
   const KernelTable& kernels = **SelectKernelsFromEnvironment();
   const std::vector<float> x = testing::RandomFloats(kTokens * kIn, 21);
   std::vector<ActivationGroup> groups(kTokens * kIn / 32);
-  std::vector<uint16_t> bf16(kTokens * kIn);
+  const size_t bf16_stride = BFloat16RowStride(kIn);
+  std::vector<uint16_t> bf16(kTokens * bf16_stride);
   kernels.quantize_row(x.data(), kTokens * kIn, groups.data());
-  kernels.round_row(x.data(), kTokens * kIn, bf16.data());
-  const Activations input = {x.data(), kIn, groups.data(), kIn / 32, bf16.data(), kIn};
+  for (size_t t = 0; t < kTokens; ++t)
+    RoundInput(kernels, &x[t * kIn], kIn, &bf16[t * bf16_stride]);
+  const Activations input = {x.data(), kIn, groups.data(), kIn / 32, bf16.data(), bf16_stride};
   auto pool = ThreadPool::Create(2);
   const size_t matmul_stride = (MatMulScratchFloats(kMiddle) + 15) / 16 * 16;
   Aligned matmul(2 * matmul_stride), tiles(2 * 3 * kTileFloats), gated(kTokens * kMiddle);

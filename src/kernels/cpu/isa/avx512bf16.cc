@@ -20,13 +20,16 @@ namespace {
 #include "kernels/cpu/isa/pair_avx512bf16.inl.h"
 #include "kernels/cpu/generic/loops.inl.h"
 #include "kernels/cpu/generic/panel_rows.inl.h"
+#include "kernels/cpu/generic/panel_formats.inl.h"
 #include "kernels/cpu/generic/bf16_matmul.inl.h"
+#include "kernels/cpu/generic/code_matmul.inl.h"
 // clang-format on
 
 consteval KernelTable Entries() {
   KernelTable table;
   table.name = "avx512bf16";
   AddBf16Entries(table);
+  AddCodeEntries(table);
   return table;
 }
 
