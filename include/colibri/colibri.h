@@ -83,10 +83,12 @@ typedef enum colibri_log_level {
   COLIBRI_LOG_WARNING = 2
 } colibri_log_level;
 
-/* What quantised weights are multiplied by. */
+/* What weights are multiplied by; types without such kernels (f32, f16, iq1, iq2, iq3, tq) always
+ * as with F32. */
 typedef enum colibri_activations {
-  COLIBRI_ACTIVATIONS_INT8 = 0, /* 8 bits with a scale for each 32: the fast way */
-  COLIBRI_ACTIVATIONS_F32 = 1   /* as they are */
+  COLIBRI_ACTIVATIONS_INT8 = 0, /* 8 bits with a scale for each 32, bfloat16 for bfloat16 weights */
+  COLIBRI_ACTIVATIONS_F32 = 1,  /* as they are */
+  COLIBRI_ACTIVATIONS_BF16 = 2  /* bfloat16 for all of them: more exact, at half the arithmetic */
 } colibri_activations;
 
 /* What keys and values are stored as. A value beyond the range of f16 ends its sequence with an

@@ -157,6 +157,17 @@ colibri::KvType ToKvType(int32_t kv_type) {
   }
 }
 
+colibri::ActivationType ToActivations(int32_t activations) {
+  switch (activations) {
+    case COLIBRI_ACTIVATIONS_F32:
+      return colibri::ActivationType::kFloat32;
+    case COLIBRI_ACTIVATIONS_BF16:
+      return colibri::ActivationType::kBFloat16;
+    default:
+      return colibri::ActivationType::kInt8;
+  }
+}
+
 colibri::EngineOptions ToEngineOptions(const colibri_engine_options& c) {
   colibri::EngineOptions options;
   options.n_threads = c.n_threads;
@@ -165,8 +176,7 @@ colibri::EngineOptions ToEngineOptions(const colibri_engine_options& c) {
   options.max_sequences = c.max_sequences;
   options.kv_cache_bytes = c.kv_cache_bytes;
   options.memory_budget_bytes = c.memory_budget_bytes;
-  options.activations = c.activations == COLIBRI_ACTIVATIONS_F32 ? colibri::ActivationType::kFloat32
-                                                                 : colibri::ActivationType::kInt8;
+  options.activations = ToActivations(c.activations);
   options.kv_type = ToKvType(c.kv_type);
   if (c.isa != nullptr) options.forced_isa = c.isa;
   if (c.on_load != nullptr) {
@@ -317,7 +327,7 @@ colibri_status colibri_engine_load(const char* path, const colibri_engine_option
     colibri_engine_options c;
     colibri_engine_options_init(&c);
     COLIBRI_RETURN_IF_ERROR(colibri::ReadOptions(options, "colibri_engine_options", c));
-    COLIBRI_RETURN_IF_ERROR(CheckChoice("activations", c.activations, COLIBRI_ACTIVATIONS_F32));
+    COLIBRI_RETURN_IF_ERROR(CheckChoice("activations", c.activations, COLIBRI_ACTIVATIONS_BF16));
     COLIBRI_RETURN_IF_ERROR(CheckChoice("kv_type", c.kv_type, COLIBRI_KV_Q8_0));
     auto state = std::make_shared<EngineState>();
     COLIBRI_ASSIGN_OR_RETURN(state->engine,

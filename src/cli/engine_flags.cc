@@ -1,9 +1,23 @@
 #include "cli/engine_flags.h"
 
+#include <string>
+#include <vector>
+
 #include "base/strings.h"
 #include "cli/help.h"
 
 namespace colibri::cli {
+namespace {
+
+struct ActivationName {
+  const char* name;
+  ActivationType type;
+};
+constexpr ActivationName kActivationNames[] = {{"int8", ActivationType::kInt8},
+                                               {"bf16", ActivationType::kBFloat16},
+                                               {"f32", ActivationType::kFloat32}};
+
+}  // namespace
 
 void AddThreadsFlag(CLI::App& app, int32_t& n_threads) {
   app.add_option("-t,--threads", n_threads,
@@ -25,22 +39,31 @@ void AddPinFlag(CLI::App& app, std::optional<PinMode>& pin) {
 }
 
 const char* ActivationTypeName(ActivationType activations) {
-  return activations == ActivationType::kInt8 ? "int8" : "f32";
+  for (const ActivationName& row : kActivationNames) {
+    if (row.type == activations) return row.name;
+  }
+  return "";
 }
 
 void AddActivationsFlag(CLI::App& app, ActivationType& activations) {
   const std::string fallback = ActivationTypeName(activations);
+  std::vector<std::string> names;
+  for (const ActivationName& row : kActivationNames) names.emplace_back(row.name);
   app.add_option_function<std::string>(
          "--activations",
          [&activations](const std::string& name) {
-           activations = name == "int8" ? ActivationType::kInt8 : ActivationType::kFloat32;
+           for (const ActivationName& row : kActivationNames) {
+             if (name == row.name) activations = row.type;
+           }
          },
-         StrCat("What quantised weights are multiplied by: int8, the fast way, rounds activations "
-                "to 8 bits with a scale for each 32; f32 leaves them as they are, as they always "
-                "are for types without integer kernels (iq1, iq2, iq3, tq). Default: ",
+         StrCat("What weights are multiplied by: int8, the fast way, rounds activations to 8 bits "
+                "with a scale for each 32 where weights are quantised, and to bfloat16 where they "
+                "are bfloat16; bf16 rounds to bfloat16 for both, which is more exact and slower; "
+                "f32 leaves them as they are, as they always are for types without such kernels "
+                "(f32, f16, iq1, iq2, iq3, tq). Default: ",
                 fallback))
       ->type_name("TYPE")
-      ->check(CLI::IsMember({"int8", "f32"}));
+      ->check(CLI::IsMember(names));
 }
 
 void AddContextFlag(CLI::App& app, int32_t& max_context) {

@@ -43,7 +43,7 @@ struct EngineOptions {
                                      // the memory left beside the weights holds
   uint64_t memory_budget_bytes = 0;  // for everything; 0: AvailableMemoryBytes(), and the free
                                      // pages of the hugetlb pool where all weights fit there
-  ActivationType activations = ActivationType::kInt8;  // what quantised weights are multiplied by
+  ActivationType activations = ActivationType::kInt8;  // what weights in panels are multiplied by
   std::string forced_isa = {};  // a kernel table's name; empty: COLIBRI_FORCE_ISA, else the best
   // Asked about the model's chat template (empty: it has none) before a weight is read; an error of
   // it is Create's.

@@ -28,13 +28,11 @@ struct MatMulArgs {
   float* scratch;  // MatMulScratchFloats(k) floats of this thread's own, 64-byte aligned
 };
 
-// Panels of quantised weights (tensor/packed.h) times rows of 8-bit activations.
-struct PanelMatMulArgs {
-  const uint8_t* w;          // panels one after the other, the first row a panel's first
-  int32_t n_rows;            // the last panel may be cut short
-  int32_t k;                 // a multiple of the format's block_columns
-  const ActivationGroup* x;  // rows of k / 32 groups, x_stride groups apart
-  size_t x_stride;
+// What products of panels (tensor/packed.h) have in common.
+struct PanelProductArgs {
+  const uint8_t* w;       // panels one after the other, the first row a panel's first
+  int32_t n_rows;         // the last panel may be cut short
+  int32_t k;              // a multiple of the format's block_columns; bfloat16 panels: any
   const int32_t* x_rows;  // [n_tokens] which row of x is token t; null: row t
   int32_t n_tokens;
   float* out;  // out[row * out_stride + r] where row is out_rows[t], or t where that is null
@@ -43,6 +41,18 @@ struct PanelMatMulArgs {
   const float* bias;        // [n_rows] added to each product; or null
   const float* out_weight;  // null: out is overwritten; else out_weight[t] times it is added, fused
   const uint8_t* next;      // what this thread will read next, to be asked for early; or null
+};
+
+// Panels of quantised weights times rows of 8-bit activations.
+struct PanelMatMulArgs : PanelProductArgs {
+  const ActivationGroup* x;  // rows of k / 32 groups, x_stride groups apart
+  size_t x_stride;
+};
+
+// Panels times rows of bfloat16 activations.
+struct Bf16MatMulArgs : PanelProductArgs {
+  const uint16_t* x;  // rows as BFloat16RowStride says, x_stride elements apart
+  size_t x_stride;
 };
 
 // Weight rows that a matmul decodes at a time.
@@ -73,8 +83,8 @@ struct GatedActivationArgs {
 };
 
 // One instruction set's functions. Every entry of a selected table is set, but those of
-// panel_matmul for types without panels. All are pure, allocate nothing, need no alignment but the
-// scratch's, and may run on any number of threads.
+// panel_matmul and bf16_matmul for types without such panels. All are pure, allocate nothing, need
+// no alignment but the scratch's, and may run on any number of threads.
 //
 // The rule that guarantee 1 rests on: the bits of an output element depend on its own inputs and on
 // the table alone, never on how many rows, tokens or positions the same call computes, nor on where
@@ -95,6 +105,17 @@ struct KernelTable {
   std::array<PanelMatMulFn, kNumDTypes> panel_matmul{};
   // k activations, a multiple of 32, as groups for panel_matmul; the same bits in every set.
   void (*quantize_row)(const float* x, int32_t k, ActivationGroup* out) = nullptr;
+
+  // Set for all types with panels. A column of odd number and the one before it are two fused
+  // multiply-adds to a float32 sum, the odd one first, in order of such pairs: over all columns of
+  // a bfloat16 panel, over those with one scale of a quantised one. AVX-512 BF16 takes denormal
+  // factors, and sums that become denormal, for zero.
+  using Bf16MatMulFn = void (*)(const Bf16MatMulArgs& args);
+  std::array<Bf16MatMulFn, kNumDTypes> bf16_matmul{};
+  // k activations as BFloat16RowElements(k) bfloat16: to the nearest, ties to even, so that what is
+  // too large becomes infinity; NaN stays NaN. sums: those of each 16 columns. The same bits in
+  // every set.
+  void (*round_row)(const float* x, int32_t k, uint16_t* out, float* sums) = nullptr;
 
   // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]; weight may be null (all ones). out may be x.
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* out) = nullptr;

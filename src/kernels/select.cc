@@ -22,8 +22,10 @@ KernelTable Inherit(const KernelTable& base, const KernelTable& newer) {
     take(out.decode[i], newer.decode[i]);
     take(out.matmul[i], newer.matmul[i]);
     take(out.panel_matmul[i], newer.panel_matmul[i]);
+    take(out.bf16_matmul[i], newer.bf16_matmul[i]);
   }
   take(out.quantize_row, newer.quantize_row);
+  take(out.round_row, newer.round_row);
   take(out.rms_norm, newer.rms_norm);
   take(out.layer_norm, newer.layer_norm);
   take(out.gated_activation, newer.gated_activation);

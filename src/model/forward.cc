@@ -48,16 +48,16 @@ class Forward::Impl {
   void Embed(const Batch& batch);
   void ComputeRotations(int32_t n_tokens);
   const float* Rotation(int32_t rope, int32_t n_tokens) const;
-  void Normalize(const NormWeights& norm, int32_t n_tokens);
+  void Normalize(const NormWeights& norm, const InputForms& forms, int32_t n_tokens);
   void Norm(const NormWeights& norm, const float* x, float* out) const;
   void Mix(const Batch& batch, const KvStorage& kv, size_t layer);
   void FeedForwardDense(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
   void FeedForwardMoe(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
-  void AddMixedAndNormalize(const NormWeights& norm, int32_t token);
+  void AddMixedAndNormalize(const LayerWeights& weights, int32_t token);
   void ListGroups(const FfnPlan& plan, const MoeWeights& weights, int32_t n_tokens);
   void FeedForwardGroups(const LayerPlan& plan, const LayerWeights& weights, int32_t n_tokens);
-  void NormAndQuantize(const NormWeights& norm, int32_t token, int32_t row);
-  Activations NormedRows() const;
+  void NormToken(const NormWeights& norm, const InputForms& forms, int32_t token);
+  Activations NormedRows() const { return w_.NormedRows(config_.hidden); }
   void NoteFailures(int32_t layer, int32_t n_tokens, const ForwardOutput& output);
   void ComputeLogits(const Batch& batch, const ForwardOutput& output);
   void KeepHidden(size_t index, const float* rows, int32_t n_tokens,
@@ -102,7 +102,7 @@ void Forward::Impl::ComputeLayer(const Batch& batch, const KvStorage& kv, size_t
   const auto n_tokens = static_cast<int32_t>(batch.tokens.size());
   const LayerPlan& plan = config_.layers[layer];
   const LayerWeights& weights = model_.weights().layers[layer];
-  Normalize(weights.attention_norm, n_tokens);
+  Normalize(weights.attention_norm, weights.attention_input, n_tokens);
   Mix(batch, kv, layer);
   if (plan.ffn.is_moe()) {
     FeedForwardMoe(plan, weights, n_tokens);
@@ -188,24 +188,23 @@ void Forward::Impl::Norm(const NormWeights& norm, const float* x, float* out) co
   }
 }
 
-void Forward::Impl::Normalize(const NormWeights& norm, int32_t n_tokens) {
-  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) { NormAndQuantize(norm, t, t); });
+void Forward::Impl::Normalize(const NormWeights& norm, const InputForms& forms, int32_t n_tokens) {
+  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) { NormToken(norm, forms, t); });
   if (context_.probe != nullptr)
     context_.probe->LookAtNorm(norm, w_.normed, n_tokens, hidden(), config_.hidden);
 }
 
-// Each input of a layer is quantised once, for all matrices that read it.
-void Forward::Impl::NormAndQuantize(const NormWeights& norm, int32_t token, int32_t row) {
+// Each input of a layer is brought into its forms once, for all matrices that read it.
+void Forward::Impl::NormToken(const NormWeights& norm, const InputForms& forms, int32_t token) {
   // A failed token goes on as zeros: its slice is told, and nothing that it touches can be harmed.
   if (w_.not_finite[token] != 0) std::fill_n(RowOf(w_.residual, token), hidden(), 0.0f);
-  Norm(norm, RowOf(w_.residual, token), RowOf(w_.normed, row));
-  if (!model_.has_panels() || hidden() % kGroupColumns != 0) return;
-  kernels_.quantize_row(RowOf(w_.normed, row), config_.hidden,
-                        w_.normed_groups + static_cast<size_t>(row) * NormedRows().group_stride);
-}
-
-Activations Forward::Impl::NormedRows() const {
-  return {w_.normed, hidden(), w_.normed_groups, hidden() / kGroupColumns};
+  float* const row = RowOf(w_.normed, token);
+  Norm(norm, RowOf(w_.residual, token), row);
+  const auto t = static_cast<size_t>(token);
+  const Activations all = NormedRows();
+  if (forms.groups)
+    kernels_.quantize_row(row, config_.hidden, w_.normed_groups + t * all.group_stride);
+  if (forms.bf16) RoundInput(kernels_, row, config_.hidden, w_.normed_bf16 + t * all.bf16_stride);
 }
 
 void Forward::Impl::Mix(const Batch& batch, const KvStorage& kv, size_t layer) {
@@ -233,8 +232,7 @@ void Forward::Impl::Mix(const Batch& batch, const KvStorage& kv, size_t layer) {
 
 void Forward::Impl::FeedForwardDense(const LayerPlan& plan, const LayerWeights& weights,
                                      int32_t n_tokens) {
-  ForEachToken(context_.pool, n_tokens,
-               [&](int32_t t, int) { AddMixedAndNormalize(weights.ffn_norm, t); });
+  ForEachToken(context_.pool, n_tokens, [&](int32_t t, int) { AddMixedAndNormalize(weights, t); });
   if (context_.probe != nullptr) ProbeFfnInput(weights, n_tokens);
   w_.groups.clear();
   w_.groups.push_back({&weights.ffn, nullptr, n_tokens, 0, nullptr});
@@ -247,7 +245,7 @@ void Forward::Impl::FeedForwardMoe(const LayerPlan& plan, const LayerWeights& we
   const uint64_t jobs_before = context_.pool.n_jobs();
   const auto start = Clock::now();
   RouteJob(context_, plan.ffn, weights.moe, NormedRows(), n_tokens, w_).Run([&](int32_t t, int) {
-    AddMixedAndNormalize(weights.ffn_norm, t);
+    AddMixedAndNormalize(weights, t);
   });
   if (context_.probe != nullptr) ProbeFfnInput(weights, n_tokens);
   ListGroups(plan.ffn, weights.moe,
@@ -261,11 +259,11 @@ void Forward::Impl::FeedForwardMoe(const LayerPlan& plan, const LayerWeights& we
 }
 
 // What the mixer gave, to the residual, and what feed-forward reads.
-void Forward::Impl::AddMixedAndNormalize(const NormWeights& norm, int32_t token) {
+void Forward::Impl::AddMixedAndNormalize(const LayerWeights& weights, int32_t token) {
   float* const residual = RowOf(w_.residual, token);
   kernels_.axpy(config_.residual_scale, RowOf(w_.block_out, token), hidden(), residual);
   if (!AllFinite(residual, hidden())) w_.not_finite[token] = 1;
-  NormAndQuantize(norm, token, token);
+  NormToken(weights.ffn_norm, weights.ffn_input, token);
 }
 
 void Forward::Impl::FeedForwardGroups(const LayerPlan& plan, const LayerWeights& weights,
@@ -308,12 +306,11 @@ void Forward::Impl::ComputeLogits(const Batch& batch, const ForwardOutput& outpu
   const auto n_rows = static_cast<int32_t>(batch.logit_rows.size());
   const NormWeights& norm = model_.weights().final_norm;
   if (!output.layer_hidden.empty()) {
-    Normalize(norm, n_tokens);
+    Normalize(norm, model_.weights().head_input, n_tokens);
     KeepHidden(config_.layers.size(), w_.normed, n_tokens, output);
   } else {
     ForEachToken(context_.pool, n_rows, [&](int32_t r, int) {
-      const int32_t t = batch.logit_rows[static_cast<size_t>(r)];
-      NormAndQuantize(norm, t, t);
+      NormToken(norm, model_.weights().head_input, batch.logit_rows[static_cast<size_t>(r)]);
     });
   }
   if (n_rows == 0) return;
@@ -401,7 +398,7 @@ void Forward::Impl::ProbeHead(const Batch& batch) {
   std::vector<float> logits(static_cast<size_t>(config_.vocab_size));
   for (const int32_t row : batch.logit_rows) {
     if (probe.found()) return;
-    NormAndQuantize(weights.final_norm, row, row);
+    NormToken(weights.final_norm, weights.head_input, row);
     // Shown as tokens of their own; found ones get their place in the batch.
     FailureProbe one(model_.tensor_names());
     one.LookAtNorm(weights.final_norm, RowOf(w_.normed, row), 1, hidden(), config_.hidden);

@@ -84,15 +84,29 @@ void ComputeLinear(ExecutionContext& context, std::span<const LinearJob> jobs, i
     context.probe->LookAtProduct(*job.weights, job.out, n_tokens, job.out_stride);
 }
 
-Activations QuantizeFor(ExecutionContext& context, const MatrixView& matrix, const float* x,
-                        size_t stride, int32_t n_tokens, ActivationGroup* groups) {
-  if (matrix.layout != Layout::kPanels) return {x, stride, nullptr, 0};
-  const auto group_stride = static_cast<size_t>(matrix.cols / kGroupColumns);
-  ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
-    const auto row = static_cast<size_t>(t);
-    context.kernels.quantize_row(x + row * stride, matrix.cols, groups + row * group_stride);
-  });
-  return {x, stride, groups, group_stride};
+Activations PrepareInput(ExecutionContext& context, const MatrixView& matrix, const float* x,
+                         size_t stride, int32_t n_tokens, uint8_t* room) {
+  Activations out;
+  out.rows = x;
+  out.stride = stride;
+  if (matrix.input == ProductInput::kInt8Groups) {
+    auto* const groups = reinterpret_cast<ActivationGroup*>(room);
+    out.groups = groups;
+    out.group_stride = static_cast<size_t>(matrix.cols / kGroupColumns);
+    ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
+      const auto row = static_cast<size_t>(t);
+      context.kernels.quantize_row(x + row * stride, matrix.cols, groups + row * out.group_stride);
+    });
+  } else if (matrix.input == ProductInput::kBFloat16) {
+    auto* const bf16 = reinterpret_cast<uint16_t*>(room);
+    out.bf16 = bf16;
+    out.bf16_stride = BFloat16RowStride(matrix.cols);
+    ForEachToken(context.pool, n_tokens, [&](int32_t t, int) {
+      const auto row = static_cast<size_t>(t);
+      RoundInput(context.kernels, x + row * stride, matrix.cols, bf16 + row * out.bf16_stride);
+    });
+  }
+  return out;
 }
 
 }  // namespace colibri

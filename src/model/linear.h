@@ -13,7 +13,7 @@ namespace colibri {
 // out[t][r] = weights row r . x[t] (+ bias)
 struct LinearJob {
   const LinearWeights* weights = nullptr;
-  Activations x;                    // with groups where the matrix lies in panels
+  Activations x;                    // in the form that the matrix is multiplied by
   const int32_t* x_rows = nullptr;  // [n_tokens] which rows; null: 0, 1, ...
   float* out = nullptr;             // rows of out_stride floats
   size_t out_stride = 0;
@@ -35,9 +35,15 @@ void ForEachToken(ThreadPool& pool, int32_t n_tokens, F&& fn) {
   });
 }
 
-// x with its groups, quantised into `groups` if the matrix lies in panels.
-//   groups  room for n_tokens rows of k / 32
-Activations QuantizeFor(ExecutionContext& context, const MatrixView& matrix, const float* x,
-                        size_t stride, int32_t n_tokens, ActivationGroup* groups);
+// What a row of k takes in the largest form but float32.
+inline size_t InputBytes(int32_t k) {
+  static_assert(sizeof(ActivationGroup) <= kGroupColumns * sizeof(uint16_t) + 2 * sizeof(float));
+  return BFloat16RowStride(k) * sizeof(uint16_t);
+}
+
+// x in the form that the matrix is multiplied by.
+//   room  InputBytes(k) for each token, 64-byte aligned: for the other forms than float32
+Activations PrepareInput(ExecutionContext& context, const MatrixView& matrix, const float* x,
+                         size_t stride, int32_t n_tokens, uint8_t* room);
 
 }  // namespace colibri

@@ -63,6 +63,38 @@ Traffic CountMatrices(const ModelConfig& config, const ModelWeights& weights, bo
   return traffic;
 }
 
+InputForms AttentionInput(const AttentionWeights& weights) {
+  InputForms forms;
+  // Where queries are made in two steps, q reads the first one's answer.
+  const LinearWeights& q = weights.q_a.matrix.empty() ? weights.q : weights.q_a;
+  for (const LinearWeights* linear : {&q, &weights.k, &weights.v, &weights.kv_a})
+    forms.Add(linear->matrix);
+  return forms;
+}
+
+InputForms FfnInput(const LayerWeights& layer) {
+  InputForms forms;
+  const auto add = [&forms](const FfnWeights& ffn) {
+    forms.Add(ffn.gate);
+    forms.Add(ffn.up);
+  };
+  add(layer.ffn);
+  add(layer.moe.shared);
+  for (const FfnWeights& expert : layer.moe.experts) add(expert);
+  forms.Add(layer.moe.router);
+  forms.Add(layer.moe.shared_gate);
+  return forms;
+}
+
+// Which forms of its inputs each layer's matrices read.
+void NoteInputs(ModelWeights& weights) {
+  for (LayerWeights& layer : weights.layers) {
+    layer.attention_input = AttentionInput(layer.attention);
+    layer.ffn_input = FfnInput(layer);
+  }
+  weights.head_input.Add(weights.head.matrix);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Model>> Model::Load(const ModelFiles& files, ThreadPool& pool,
@@ -76,13 +108,13 @@ Result<std::unique_ptr<Model>> Model::Load(const ModelFiles& files, ThreadPool& 
   WeightLoader loader(reader, options.activations, n_nodes);
   COLIBRI_RETURN_IF_ERROR(loader.Plan(model->config_, model->weights_));
   model->weight_bytes_ = loader.total_bytes();
-  model->has_panels_ = loader.has_panels();
   model->bytes_per_token_ = CountMatrices(model->config_, model->weights_, true).bytes;
   COLIBRI_ASSIGN_OR_RETURN(model->arena_,
                            loader.Load(pool, options.system_nodes, options.progress));
   model->chose_nodes_ = loader.chose_nodes();
   model->tensor_names_ = loader.NamesIn(model->arena_);
   if (model->config_.tied_embeddings) model->weights_.head.matrix = model->weights_.embedding;
+  NoteInputs(model->weights_);
   return model;
 }
 

@@ -16,10 +16,12 @@
 
 namespace colibri {
 
-// What quantised weights are multiplied by.
+// What weights in panels are multiplied by.
 enum class ActivationType : uint8_t {
-  kInt8,     // 8 bits with a scale for each 32 (tensor/packed.h): the products of integers
-  kFloat32,  // as they are: the weights are decoded
+  kInt8,  // quantised weights: 8 bits with a scale for each 32 (tensor/packed.h), the products of
+          // integers; bfloat16 weights: bfloat16
+  kBFloat16,  // bfloat16 for both: the accurate way, at half the arithmetic
+  kFloat32,   // as they are: the weights are decoded
 };
 
 struct LoadOptions {
@@ -36,7 +38,7 @@ struct LoadOptions {
 class Model {
  public:
   // Reads every weight that the family's table asks for, in the files' own types, packed into
-  // panels where quantised activations will want them so. An unknown configuration value, a missing
+  // panels where rounded activations will want them so. An unknown configuration value, a missing
   // required tensor, a tensor that no rule of the family uses, or a wrong shape is an error that
   // names it.
   static Result<std::unique_ptr<Model>> Load(const ModelFiles& files, ThreadPool& pool,
@@ -52,8 +54,6 @@ class Model {
   // Whether the system let each slice of a matrix lie on its node; true where there is one node.
   bool chose_nodes() const { return chose_nodes_; }
   const TensorNames& tensor_names() const { return tensor_names_; }
-  // Whether any matrix lies in panels, so that the layers' inputs are wanted quantised.
-  bool has_panels() const { return has_panels_; }
 
  private:
   Model() = default;
@@ -64,7 +64,6 @@ class Model {
   bool chose_nodes_ = true;
   uint64_t weight_bytes_ = 0;
   uint64_t bytes_per_token_ = 0;
-  bool has_panels_ = false;
 };
 
 // What a load would take, without reading a weight: for `inspect` and for admission. Checks

@@ -133,9 +133,12 @@ MatrixView WeightLoader::MakeView(DType dtype, int64_t rows, int64_t cols, Use u
   view.rows = static_cast<int32_t>(rows);
   view.cols = static_cast<int32_t>(cols);
   view.row_bytes = *DTypeBytes(dtype, static_cast<uint64_t>(cols));
-  const PanelFormat* format = packs_ && use == Use::kInt8Product ? FindPanelFormat(dtype) : nullptr;
+  const bool packs = activations_ != ActivationType::kFloat32 && use == Use::kRoundedProduct;
+  const PanelFormat* const format = packs ? FindPanelFormat(dtype) : nullptr;
   if (format != nullptr) {
     view.layout = Layout::kPanels;
+    const bool rounds = format->is_bf16 || activations_ == ActivationType::kBFloat16;
+    view.input = rounds ? ProductInput::kBFloat16 : ProductInput::kInt8Groups;
     view.row_bytes = PanelRowBytes(*format, view.cols);
   }
   return view;
@@ -161,7 +164,7 @@ Status WeightLoader::AddMatrix(const TensorInfo& tensor, uint64_t first_row, int
   request.layout = out.layout;
   if (out.layout == Layout::kPanels) request.transform = Transform::kPack;
   request.slot = &out.data;
-  if (use == Use::kInt8Product) {
+  if (use == Use::kRoundedProduct) {
     PushMatrix(request, out);
   } else {
     Push(request);
@@ -341,11 +344,6 @@ Status WeightLoader::RunWithinMemory(const Request& request, uint64_t begin, uin
                                     FormatBytes(request.source_bytes),
                                     " that must be rewritten while they are read"));
   }
-}
-
-bool WeightLoader::has_panels() const {
-  return std::any_of(requests_.begin(), requests_.end(),
-                     [](const Request& request) { return request.layout == Layout::kPanels; });
 }
 
 bool WeightLoader::Follows(const Request& first, const Request& next) {

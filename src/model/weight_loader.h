@@ -24,10 +24,10 @@ namespace colibri {
 // reads all of them, in parallel, each byte once (twice where gate and up alternate in one tensor).
 class WeightLoader {
  public:
-  // With kInt8, matrices of the types that have panels are packed as they are read. With several
-  // nodes, matrices that are multiplied are cut into a slice of rows for each.
+  // Unless activations stay float32, matrices of the types that have panels are packed as they are
+  // read. With several nodes, matrices that are multiplied are cut into a slice of rows for each.
   WeightLoader(const ConfigReader& reader, ActivationType activations, int32_t n_nodes)
-      : reader_(reader), packs_(activations == ActivationType::kInt8), n_nodes_(n_nodes) {}
+      : reader_(reader), activations_(activations), n_nodes_(n_nodes) {}
 
   // Fills the views' shapes and types in `weights` (their data stays null until Load). Errors name
   // the tensor that is missing, has the wrong shape or is used by no rule of the family. `weights`
@@ -41,9 +41,6 @@ class WeightLoader {
   }
   // What each thread takes beside that, at most, for what it rewrites while it reads.
   uint64_t transient_bytes() const;
-
-  // Whether a matrix of the plan lies in panels.
-  bool has_panels() const;
 
   // After Load: which tensor each weight came from.
   TensorNames NamesIn(const Arena& arena) const;
@@ -98,14 +95,14 @@ class WeightLoader {
 
   // The tensor of that name with exactly this shape, marked as used; NotFound or CorruptData.
   Result<const TensorInfo*> Take(const std::string& name, const std::vector<uint64_t>& shape);
-  // What a matrix is for: those that are multiplied by quantised activations lie in panels where
+  // What a matrix is for: those that are multiplied by rounded activations lie in panels where
   // their type has them.
-  enum class Use : uint8_t { kInt8Product, kOther };
+  enum class Use : uint8_t { kRoundedProduct, kOther };
   // A matrix [rows, cols] that begins at row first_row of a tensor of the given shape.
   Status TakeMatrix(const std::string& name, int64_t rows, int64_t cols, MatrixView& out,
-                    Use use = Use::kInt8Product);
+                    Use use = Use::kRoundedProduct);
   Status AddMatrix(const TensorInfo& tensor, uint64_t first_row, int64_t rows, int64_t cols,
-                   MatrixView& out, Use use = Use::kInt8Product);
+                   MatrixView& out, Use use = Use::kRoundedProduct);
   // The layout of such a matrix, with row_bytes of the view and the bytes it takes.
   MatrixView MakeView(DType dtype, int64_t rows, int64_t cols, Use use) const;
   // A matrix whose elements stand elsewhere: see Transform::kGather. `first` counts elements.
@@ -143,7 +140,7 @@ class WeightLoader {
                          uint8_t* arena) const;
 
   const ConfigReader& reader_;
-  const bool packs_;
+  const ActivationType activations_;
   bool attention_bias_ = false;
   std::vector<Request> requests_;
   std::unordered_set<const TensorInfo*> used_;

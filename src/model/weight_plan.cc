@@ -37,7 +37,7 @@ Status WeightLoader::PlanModel(const ModelConfig& config, ModelWeights& weights)
   // The embedding is looked up, and multiplied only where it is the head too.
   COLIBRI_RETURN_IF_ERROR(TakeMatrix(reader_.NameOf(Role::kEmbedding, 0), config.vocab_size,
                                      config.hidden, weights.embedding,
-                                     config.tied_embeddings ? Use::kInt8Product : Use::kOther));
+                                     config.tied_embeddings ? Use::kRoundedProduct : Use::kOther));
   COLIBRI_RETURN_IF_ERROR(TakeNorm(reader_.NameOf(Role::kFinalNorm, 0), config.hidden, config.norm,
                                    weights.final_norm));
   const std::string head = reader_.NameOf(Role::kHead, 0);
@@ -314,7 +314,7 @@ Status WeightLoader::PlanMxfp4Experts(const ModelConfig& config, int32_t layer,
     for (uint64_t e = 0; e < n; ++e) {
       MatrixView& view = weights.experts[e].*matrix;
       view = MakeView(DType::kMXFP4, static_cast<int64_t>(rows), static_cast<int64_t>(cols),
-                      Use::kInt8Product);
+                      Use::kRoundedProduct);
       Request request;
       request.source = blocks;
       request.source_offset = (e * rows_of + first) * (cols / kBlock) * kBlockBytes;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "moe/expert_weights.h"
+#include "moe/product.h"
 #include "tensor/matrix_view.h"
 
 namespace colibri {
@@ -41,6 +42,7 @@ struct AttentionWeights {
 
 struct LayerWeights {
   NormWeights attention_norm, ffn_norm;
+  InputForms attention_input, ffn_input;  // of what the norms give
   AttentionWeights attention;
   FfnWeights ffn;  // a dense layer's, else empty
   MoeWeights moe;  // a layer with experts, else empty
@@ -50,6 +52,7 @@ struct ModelWeights {
   MatrixView embedding;  // [vocab, hidden]
   NormWeights final_norm;
   LinearWeights head;  // [vocab, hidden]; the embedding's view where tied
+  InputForms head_input;
   std::vector<LayerWeights> layers;
 };
 

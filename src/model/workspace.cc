@@ -62,7 +62,8 @@ uint64_t Carve(const ModelConfig& config, uint64_t n_threads, uint8_t* base, Wor
   w.residual = carver.Take<float>(n * hidden);
   w.normed = carver.Take<float>(n * hidden);
   w.normed_groups = carver.Take<ActivationGroup>(n * GroupsOf(hidden));
-  w.mixer_groups = carver.Take<ActivationGroup>(n * s.mixer_groups);
+  w.normed_bf16 = carver.Take<uint16_t>(n * BFloat16RowStride(config.hidden));
+  w.mixer_input = carver.Take<uint8_t>(n * InputBytes(static_cast<int32_t>(s.mixer_input)));
   w.q = carver.Take<float>(n * s.q);
   w.kv = carver.Take<float>(n * s.kv);
   w.q_latent = carver.Take<float>(n * s.q_latent);
@@ -125,7 +126,7 @@ BufferSizes MeasureBuffers(const ModelConfig& config) {
     grow(s.slots, f.router.n_selected);
   }
   grow(s.matmul_k, static_cast<int64_t>(s.gated));
-  s.mixer_groups = GroupsOf(std::max(s.attention, s.q_latent));
+  s.mixer_input = std::max(s.attention, s.q_latent);
   for (const LayerKvLayout& layer : AnyKvLayout(config).layers) {
     s.attend = std::max(s.attend, AttentionScratchFloats(layer));
   }

@@ -20,7 +20,7 @@ struct BufferSizes {
   uint64_t q = 0, kv = 0, q_latent = 0, q_absorbed = 0, attention = 0, latent_out = 0;
   uint64_t experts = 0, slots = 0, gated = 0;  // gated: the widest intermediate
   uint64_t matmul_k = 0;                       // longest row of a matrix
-  uint64_t mixer_groups = 0;                   // of 32 activations: a mixer's longest such row
+  uint64_t mixer_input = 0;                    // elements: a mixer's longest row of rounded input
   uint64_t attend = 0;                         // floats of a thread's attention scratch
 };
 BufferSizes MeasureBuffers(const ModelConfig& config);
@@ -51,9 +51,10 @@ struct Workspace {
   float* residual = nullptr;                 // [max_tokens, hidden]
   float* normed = nullptr;                   // [max_tokens, hidden]
   ActivationGroup* normed_groups = nullptr;  // [max_tokens, hidden / 32] the same, quantised
-  ActivationGroup* mixer_groups = nullptr;  // [max_tokens, sizes.mixer_groups] what a mixer's later
-                                            // matrices read, quantised
-  float* q = nullptr;                       // [max_tokens, sizes.q]
+  uint16_t* normed_bf16 = nullptr;  // [max_tokens, BFloat16RowStride(hidden)] the same, rounded
+  uint8_t* mixer_input = nullptr;   // [max_tokens, InputBytes(sizes.mixer_input)] what a mixer's
+  // later matrices read, quantised or rounded
+  float* q = nullptr;   // [max_tokens, sizes.q]
   float* kv = nullptr;  // [max_tokens, sizes.kv]         keys, values behind them; or the latent
                         // and its rotary part
   float* q_latent = nullptr;    // [max_tokens, sizes.q_latent]   queries' low-rank form
@@ -90,6 +91,12 @@ struct Workspace {
   std::vector<std::atomic<int32_t>> pending_chunks;
   std::unique_ptr<RouteCounters> route;
   DispatchPlan plan{0, 0, 0};
+
+  // A layer's input, in the forms that it was made in.
+  Activations NormedRows(int32_t hidden) const {
+    const auto k = static_cast<size_t>(hidden);
+    return {normed, k, normed_groups, k / kGroupColumns, normed_bf16, BFloat16RowStride(hidden)};
+  }
 };
 
 // Bytes that MakeWorkspace takes.

@@ -73,14 +73,18 @@ class GateUpTask {
     for (int32_t t = 0; t < n_tokens; ++t) {
       float* const row = gate + static_cast<size_t>(t) * kTaskRows;
       const int64_t gated_row = static_cast<int64_t>(task_.group->first_row) + first + t;
-      if (w.down.layout == Layout::kPanels) {
-        kernels_.gated_activation(activation_, row, up + static_cast<size_t>(t) * kTaskRows, n,
-                                  row);
+      const ProductInput form = w.down.input;
+      float* const activated =
+          form == ProductInput::kFloat32 ? gated_.of(gated_row) + task_.first_row : row;
+      kernels_.gated_activation(activation_, row, up + static_cast<size_t>(t) * kTaskRows, n,
+                                activated);
+      if (form == ProductInput::kInt8Groups) {
         kernels_.quantize_row(row, n_rows_,
                               gated_.groups_of(gated_row) + task_.first_row / kGroupColumns);
-      } else {
-        kernels_.gated_activation(activation_, row, up + static_cast<size_t>(t) * kTaskRows, n,
-                                  gated_.of(gated_row) + task_.first_row);
+      } else if (form == ProductInput::kBFloat16) {
+        kernels_.round_row(
+            row, n_rows_, gated_.bf16_of(gated_row) + task_.first_row,
+            gated_.sums_of(gated_row, w.down.cols) + 2 * (task_.first_row / kGroupColumns));
       }
     }
   }

@@ -36,8 +36,8 @@ struct ThreadScratch {
   }
 };
 
-// The buffer between the two steps, for the second one's kernels: a row holds float32 where the
-// group's `down` lies in rows, and groups of 8-bit activations where it lies in panels.
+// The buffer between the two steps, for the second one's kernels: a row holds the form of
+// activations that the group's `down` is multiplied by.
 struct GatedRows {
   float* rows = nullptr;  // 64-byte aligned
   size_t stride = 0;      // floats, a multiple of 16
@@ -46,15 +46,22 @@ struct GatedRows {
   ActivationGroup* groups_of(int64_t row) const {
     return reinterpret_cast<ActivationGroup*>(of(row));
   }
+  uint16_t* bf16_of(int64_t row) const { return reinterpret_cast<uint16_t*>(of(row)); }
+  // The sums behind a row of k bfloat16.
+  float* sums_of(int64_t row, int32_t k) const {
+    return reinterpret_cast<float*>(bf16_of(row) + BFloat16RowElements(k));
+  }
   // The rows from that one on, in whichever form they are.
   Activations From(int64_t row) const {
-    return {of(row), stride, groups_of(row), stride * sizeof(float) / sizeof(ActivationGroup)};
+    return {of(row),        stride,
+            groups_of(row), stride * sizeof(float) / sizeof(ActivationGroup),
+            bf16_of(row),   stride * sizeof(float) / sizeof(uint16_t)};
   }
 };
 
-// gated[first_row + i] = activation(gate . x, up . x) for token i of every group, quantised at once
-// where `down` wants it: one call of the kernel for an expert's matrix and task's rows, all of them
-// in one queue over all threads.
+// gated[first_row + i] = activation(gate . x, up . x) for token i of every group, at once in the
+// form that `down` wants: one call of the kernel for an expert's matrix and task's rows, all of
+// them in one queue over all threads.
 void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
                   const GatedActivationArgs& activation, const Activations& x, GatedRows gated,
                   const ThreadScratch& scratch);

@@ -7,13 +7,11 @@
 namespace colibri {
 namespace {
 
-void MultiplyPanels(const KernelTable& kernels, const ProductArgs& args) {
-  PanelMatMulArgs panel{};
+// What panels have in common, whatever they are multiplied by.
+void SetCommon(const ProductArgs& args, PanelProductArgs& panel) {
   panel.w = args.w->row(args.first_row);
   panel.n_rows = args.n_rows;
   panel.k = args.w->cols;
-  panel.x = args.x.groups;
-  panel.x_stride = args.x.group_stride;
   panel.x_rows = args.x_rows;
   panel.n_tokens = args.n_tokens;
   panel.out = args.out;
@@ -22,7 +20,22 @@ void MultiplyPanels(const KernelTable& kernels, const ProductArgs& args) {
   panel.bias = args.bias;
   panel.out_weight = args.out_weight;
   panel.next = args.next;
+}
+
+void MultiplyGroups(const KernelTable& kernels, const ProductArgs& args) {
+  PanelMatMulArgs panel{};
+  SetCommon(args, panel);
+  panel.x = args.x.groups;
+  panel.x_stride = args.x.group_stride;
   kernels.panel_matmul[static_cast<size_t>(args.w->dtype)](panel);
+}
+
+void MultiplyBf16(const KernelTable& kernels, const ProductArgs& args) {
+  Bf16MatMulArgs panel{};
+  SetCommon(args, panel);
+  panel.x = args.x.bf16;
+  panel.x_stride = args.x.bf16_stride;
+  kernels.bf16_matmul[static_cast<size_t>(args.w->dtype)](panel);
 }
 
 // Up to a tile of tokens from `first` on.
@@ -64,7 +77,8 @@ void MultiplyRows(const KernelTable& kernels, const ProductArgs& args, int32_t f
 
 void Multiply(const KernelTable& kernels, const ProductArgs& args, const ProductScratch& scratch) {
   COLIBRI_CHECK(args.n_rows <= kTaskRows);
-  if (args.w->layout == Layout::kPanels) return MultiplyPanels(kernels, args);
+  if (args.w->input == ProductInput::kInt8Groups) return MultiplyGroups(kernels, args);
+  if (args.w->input == ProductInput::kBFloat16) return MultiplyBf16(kernels, args);
   const bool direct = args.out_rows == nullptr && args.out_weight == nullptr;
   const int32_t step = direct ? args.n_tokens : kTaskTokens;
   for (int32_t first = 0; first < args.n_tokens; first += step)

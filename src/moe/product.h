@@ -11,20 +11,38 @@
 
 namespace colibri {
 
-// Rows of activations as the two kinds of kernels read them. Whoever multiplies a matrix in panels
-// fills `groups`; a matrix in rows needs `rows`.
+// Rows of activations as the three kinds of kernels read them. Whoever multiplies a matrix fills
+// the form that its `input` names.
 struct Activations {
   const float* rows = nullptr;  // [.., k], stride floats apart
   size_t stride = 0;
   const ActivationGroup* groups = nullptr;  // [.., k / 32], group_stride groups apart
   size_t group_stride = 0;
+  const uint16_t* bf16 = nullptr;  // rows as BFloat16RowStride says, bf16_stride apart
+  size_t bf16_stride = 0;
 
   Activations From(int64_t row) const {
     const auto r = static_cast<size_t>(row);
-    return {rows == nullptr ? nullptr : rows + r * stride, stride,
-            groups == nullptr ? nullptr : groups + r * group_stride, group_stride};
+    return {rows == nullptr ? nullptr : rows + r * stride,           stride,
+            groups == nullptr ? nullptr : groups + r * group_stride, group_stride,
+            bf16 == nullptr ? nullptr : bf16 + r * bf16_stride,      bf16_stride};
   }
 };
+
+// The forms that some matrices read beside float32.
+struct InputForms {
+  bool groups = false, bf16 = false;
+
+  void Add(const MatrixView& matrix) {
+    groups = groups || matrix.input == ProductInput::kInt8Groups;
+    bf16 = bf16 || matrix.input == ProductInput::kBFloat16;
+  }
+};
+
+// A whole row of k activations as bfloat16, sums behind it.
+inline void RoundInput(const KernelTable& kernels, const float* x, int32_t k, uint16_t* out) {
+  kernels.round_row(x, k, out, reinterpret_cast<float*>(out + BFloat16RowElements(k)));
+}
 
 // Rows of a matrix that one task computes: two panels.
 inline constexpr int32_t kTaskRows = 64;

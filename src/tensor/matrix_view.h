@@ -12,6 +12,13 @@ namespace colibri {
 // Rows of a slice are a multiple of this, so that no task's rows lie in two.
 inline constexpr int32_t kSliceUnit = 64;
 
+// The form of the activations that a matrix is multiplied by.
+enum class ProductInput : uint8_t {
+  kFloat32,     // a matrix in rows
+  kInt8Groups,  // panels: ActivationGroup
+  kBFloat16,    // panels: rows as BFloat16RowStride says
+};
+
 // Looks at memory that somebody else owns. Row-major, rows row_bytes apart; in panels row_bytes is
 // a row's share of its panel, so that panels begin where row() says of their first rows. Where a
 // machine has several memory nodes, slices of slice_rows rows lie slice_stride apart, one on each.
@@ -22,6 +29,7 @@ struct MatrixView {
   size_t row_bytes = 0;
   const uint8_t* data = nullptr;
   Layout layout = Layout::kRows;
+  ProductInput input = ProductInput::kFloat32;
   int32_t slice_rows = 0;  // a multiple of kSliceUnit; 0: all rows lie together
   size_t slice_stride = 0;
 

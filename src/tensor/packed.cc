@@ -1,5 +1,6 @@
 #include "tensor/packed.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -69,6 +70,8 @@ constexpr PanelFormat Format(DType dtype) {
               .scale_bytes = 2};
     case DType::kIQ4_XS:
       return {.block_columns = 256, .n_header = 1, .has_nibbles = true, .scale_bytes = 1};
+    case DType::kBF16:
+      return {.block_columns = kGroupColumns, .is_bf16 = true};
     default:
       return {};
   }
@@ -419,6 +422,36 @@ void UnpackPanelRowOf(const uint8_t* panel, int32_t row, int32_t cols, float* ou
   }
 }
 
+constexpr size_t kBf16GroupBytes = size_t{kGroupColumns} * 2 * kPanelRows;
+
+// Group by group, so that a panel's lines are written while they are in the cache.
+void PackBf16Panel(const uint8_t* rows, size_t row_bytes, int32_t n_rows, int32_t cols,
+                   uint8_t* panel) {
+  constexpr int kWords = kGroupColumns / 2;
+  for (int32_t c = 0; c < cols; c += kGroupColumns, panel += kBf16GroupBytes) {
+    const auto n_bytes = static_cast<size_t>(std::min(kGroupColumns, cols - c)) * 2;
+    const bool is_whole = n_rows == kPanelRows && n_bytes == size_t{kGroupColumns} * 2;
+    if (!is_whole) std::memset(panel, 0, kBf16GroupBytes);
+    for (int32_t r = 0; r < n_rows; ++r) {
+      uint8_t row[kGroupColumns * 2] = {};
+      std::memcpy(row, rows + static_cast<size_t>(r) * row_bytes + static_cast<size_t>(c) * 2,
+                  n_bytes);
+      for (int j = 0; j < kWords; ++j) {
+        StoreWord(panel + WordOffset(kWords, j, r), LoadWord(row + 4 * j));
+      }
+    }
+  }
+}
+
+void UnpackBf16PanelRow(const uint8_t* panel, int32_t row, int32_t cols, float* out) {
+  for (int32_t c = 0; c < cols; ++c) {
+    const uint8_t* const group = panel + static_cast<size_t>(c / kGroupColumns) * kBf16GroupBytes;
+    const int in_group = c % kGroupColumns;
+    const uint32_t word = LoadWord(group + WordOffset(kGroupColumns / 2, in_group / 2, row));
+    out[c] = BFloat16ToFloat(static_cast<uint16_t>(word >> (16 * (in_group % 2))));
+  }
+}
+
 struct PanelFunctions {
   void (*pack)(const uint8_t* rows, size_t row_bytes, int32_t n_rows, int32_t cols,
                uint8_t* panel) = nullptr;
@@ -429,6 +462,8 @@ template <DType kType>
 constexpr PanelFunctions FunctionsOf() {
   if constexpr (Format(kType).block_columns == 0) {
     return {};
+  } else if constexpr (Format(kType).is_bf16) {
+    return {PackBf16Panel, UnpackBf16PanelRow};
   } else {
     return {PackPanelOf<kType>, UnpackPanelRowOf<kType>};
   }
@@ -454,6 +489,7 @@ const PanelFormat* FindPanelFormat(DType dtype) {
 }
 
 size_t PanelRowBytes(const PanelFormat& format, int32_t cols) {
+  if (format.is_bf16) return BFloat16RowElements(cols) * 2;
   COLIBRI_CHECK(cols % format.block_columns == 0);
   return static_cast<size_t>(cols / format.block_columns) *
          static_cast<size_t>(format.block_bytes() / kPanelRows);
@@ -462,7 +498,8 @@ size_t PanelRowBytes(const PanelFormat& format, int32_t cols) {
 void PackPanel(DType dtype, const uint8_t* rows, size_t row_bytes, int32_t n_rows, int32_t cols,
                uint8_t* panel) {
   const PanelFormat* const format = FindPanelFormat(dtype);
-  COLIBRI_CHECK(format != nullptr && n_rows <= kPanelRows && cols % format->block_columns == 0);
+  COLIBRI_CHECK(format != nullptr && n_rows <= kPanelRows &&
+                (format->is_bf16 || cols % format->block_columns == 0));
   kFunctions[static_cast<size_t>(dtype)].pack(rows, row_bytes, n_rows, cols, panel);
 }
 

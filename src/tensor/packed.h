@@ -1,5 +1,5 @@
-// tensor/packed.h - quantised weights as panels of rows: the form that integer kernels read, for
-// one token and for many.
+// tensor/packed.h - quantised and bfloat16 weights as panels of rows: the form that the fast
+// kernels read, for one token and for many.
 #pragma once
 
 #include <cstddef>
@@ -30,6 +30,8 @@ inline constexpr int32_t kGroupColumns = 32;
 //   bits     [2][1][16] words: bit q of the word's bytes is quad q
 //   scales   scale_bytes a row, [parts][32 rows]
 //   header   n_header binary16 numbers a row, [n_header][32 rows]
+//   bf16     [2][16][16] words: word j holds column 2 j in its lower half, column 2 j + 1 in the
+//            upper; nothing else is in such a panel. Columns that fill the last group are zeros.
 // A code is (nibble or byte) + (pair << pair_shift) + (bit << bit_shift), and a weight is
 // scale * (code - zero) + minimum.
 struct PanelFormat {
@@ -38,13 +40,16 @@ struct PanelFormat {
   bool has_bytes = false, has_nibbles = false, has_pairs = false, has_bits = false;
   int32_t pair_shift = 0, bit_shift = 0;
   int32_t scale_bytes = 0;  // of one row and group
+  bool is_bf16 = false;
 
   int32_t header_bytes() const { return n_header * 2 * kPanelRows; }
   int32_t nibble_offset() const { return 0; }
   int32_t pair_offset() const { return (has_bytes ? 1024 : 0) + (has_nibbles ? 512 : 0); }
   int32_t bit_offset() const { return pair_offset() + (has_pairs ? 256 : 0); }
   int32_t scale_offset() const { return bit_offset() + (has_bits ? 128 : 0); }
-  int32_t group_bytes() const { return scale_offset() + scale_bytes * kPanelRows; }
+  int32_t group_bytes() const {
+    return is_bf16 ? kGroupColumns * 2 * kPanelRows : scale_offset() + scale_bytes * kPanelRows;
+  }
   int32_t block_bytes() const {
     return header_bytes() + block_columns / kGroupColumns * group_bytes();
   }
@@ -53,7 +58,8 @@ struct PanelFormat {
 // The panels of a type, or null where it has none and stays in rows.
 const PanelFormat* FindPanelFormat(DType dtype);
 
-// Bytes of one row's share of a panel of `cols` columns (a multiple of the format's block).
+// Bytes of one row's share of a panel of `cols` columns (a multiple of the format's block, but for
+// bfloat16: any number).
 size_t PanelRowBytes(const PanelFormat& format, int32_t cols);
 
 // Packs n_rows <= 32 rows as stored in a file, row_bytes apart, into one panel of 32 rows; missing
@@ -77,5 +83,16 @@ struct alignas(64) ActivationGroup {
   float unused;
 };
 static_assert(sizeof(ActivationGroup) == 64);
+
+// A row of k activations as bfloat16: whole groups of columns, padded with zeros, and behind them
+// float32 sums of each group's two halves, what a weight's minimum is multiplied by.
+constexpr size_t BFloat16RowElements(int32_t k) {
+  return static_cast<size_t>((k + kGroupColumns - 1) / kGroupColumns) * kGroupColumns;
+}
+// From one such row to the next, in elements: columns and sums.
+constexpr size_t BFloat16RowStride(int32_t k) {
+  constexpr size_t kSumElements = 2 * sizeof(float) / sizeof(uint16_t);
+  return BFloat16RowElements(k) / kGroupColumns * (kGroupColumns + kSumElements);
+}
 
 }  // namespace colibri

@@ -45,7 +45,7 @@ void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w) {
   const size_t k_floats = call.layout.k_floats(), v_floats = call.layout.v_floats(),
                kv_floats = k_floats + v_floats;
 
-  const Activations normed = NormedRows(call, w);
+  const Activations normed = w.NormedRows(call.hidden);
   const std::array<LinearJob, 3> qkv = {{
       {&weights.q, normed, nullptr, w.q, q_floats},    // [n_tokens, n_heads, head_dim]
       {&weights.k, normed, nullptr, w.kv, kv_floats},  // [n_tokens, n_kv_heads, head_dim]
@@ -88,8 +88,8 @@ void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w) {
       static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.v_head_dim);
   if (context.probe != nullptr)
     context.probe->LookAtAttention(attention, n_tokens, attention_floats, weights.q, weights.k);
-  const Activations attended = QuantizeFor(context, weights.o.matrix, w.attention, attention_floats,
-                                           n_tokens, w.mixer_groups);
+  const Activations attended = PrepareInput(context, weights.o.matrix, w.attention,
+                                            attention_floats, n_tokens, w.mixer_input);
   const std::array<LinearJob, 1> output = {{{&weights.o, attended, nullptr, w.block_out, hidden}}};
   ComputeLinear(context, output, n_tokens, w.products);
 }

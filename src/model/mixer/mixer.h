@@ -23,7 +23,7 @@ struct MixerCall {
   int32_t hidden;
 };
 
-// Both read w.normed [n_tokens, hidden] and what is quantised of it, write this step's rows of the
+// Both read w.NormedRows(), write this step's rows of the
 // cache and leave what the layer adds in w.block_out [n_tokens, hidden].
 void MixGqa(ExecutionContext& context, const MixerCall& call, Workspace& w);
 void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w);
@@ -31,12 +31,6 @@ void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w);
 // The slice and position of each token are in w.slice and w.position.
 inline const SequenceSlice& SliceOf(const MixerCall& call, const Workspace& w, int32_t token) {
   return call.batch.slices[static_cast<size_t>(w.slice[token])];
-}
-
-// The layer's input, in both forms.
-inline Activations NormedRows(const MixerCall& call, const Workspace& w) {
-  const auto hidden = static_cast<size_t>(call.hidden);
-  return {w.normed, hidden, w.normed_groups, hidden / kGroupColumns};
 }
 
 inline void RotateHead(const MixerCall& call, int32_t token, float* head) {

@@ -22,7 +22,7 @@ void ComputeQueries(ExecutionContext& context, const MixerCall& call, Workspace&
   const auto n_tokens = static_cast<int32_t>(call.batch.tokens.size());
   const auto q_floats = static_cast<size_t>(plan.n_heads) * static_cast<size_t>(plan.head_dim);
   const auto rank = static_cast<size_t>(plan.q_lora_rank);
-  const Activations normed = NormedRows(call, w);
+  const Activations normed = w.NormedRows(call.hidden);
   const LinearJob latent = {&weights.kv_a, normed, nullptr, w.kv, call.layout.k_floats()};
   if (plan.q_lora_rank == 0) {
     const std::array<LinearJob, 2> jobs = {{{&weights.q, normed, nullptr, w.q, q_floats}, latent}};
@@ -38,7 +38,7 @@ void ComputeQueries(ExecutionContext& context, const MixerCall& call, Workspace&
   if (context.probe != nullptr)
     context.probe->LookAtNorm({weights.q_a_norm, nullptr}, w.q_latent, n_tokens, rank, rank);
   const Activations low_rows =
-      QuantizeFor(context, weights.q.matrix, w.q_latent, rank, n_tokens, w.mixer_groups);
+      PrepareInput(context, weights.q.matrix, w.q_latent, rank, n_tokens, w.mixer_input);
   const std::array<LinearJob, 1> high = {{{&weights.q, low_rows, nullptr, w.q, q_floats}}};
   ComputeLinear(context, high, n_tokens, w.products);
 }
@@ -111,7 +111,7 @@ void MixMla(ExecutionContext& context, const MixerCall& call, Workspace& w) {
   ComputeLinear(context, w.jobs, n_tokens, w.products);
 
   const Activations attended =
-      QuantizeFor(context, weights.o.matrix, w.attention, heads * value, n_tokens, w.mixer_groups);
+      PrepareInput(context, weights.o.matrix, w.attention, heads * value, n_tokens, w.mixer_input);
   const std::array<LinearJob, 1> output = {
       {{&weights.o, attended, nullptr, w.block_out, static_cast<size_t>(call.hidden)}}};
   ComputeLinear(context, output, n_tokens, w.products);

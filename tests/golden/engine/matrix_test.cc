@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <numeric>
+#include <ostream>
 
 #include "base/strings.h"
 #include "engine/engine.h"
@@ -69,16 +70,25 @@ struct Runner {
   bool done() const { return outcome.tokens.size() == static_cast<size_t>(kNewTokens); }
 };
 
-class MatrixTest : public ::testing::TestWithParam<const char*> {
+struct Case {
+  const char* model;
+  ActivationType activations = ActivationType::kInt8;
+};
+std::ostream& operator<<(std::ostream& out, const Case& c) {
+  return out << c.model << (c.activations == ActivationType::kBFloat16 ? ", bf16" : "");
+}
+
+class MatrixTest : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     COLIBRI_REQUIRE_ASSETS();
     for (const int32_t n_threads : {1, 2}) {
-      auto engine = Engine::Create(testing::AssetsDir() + "/" + GetParam(),
+      auto engine = Engine::Create(testing::AssetsDir() + "/" + GetParam().model,
                                    {.n_threads = n_threads,
                                     .max_context = 192,
                                     .max_batch_tokens = kMaxBatchTokens,
-                                    .max_sequences = static_cast<int32_t>(kSequences)},
+                                    .max_sequences = static_cast<int32_t>(kSequences),
+                                    .activations = GetParam().activations},
                                    {});
       ASSERT_TRUE(engine.ok()) << GetParam() << ": " << engine.status().ToString();
       engines_.push_back(std::move(engine).value());
@@ -252,23 +262,25 @@ TEST_P(MatrixTest, TheSchedulerAndASessionGiveTheSameTokens) {
   }
 }
 
-std::string NameOf(const ::testing::TestParamInfo<const char*>& info) {
-  std::string name = info.param;
+std::string NameOf(const ::testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.model;
   name.erase(0, name.find('/') + 1);
   for (char& c : name) {
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   }
+  if (info.param.activations == ActivationType::kBFloat16) name += "_bf16";
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, MatrixTest,
-                         ::testing::Values("models/nano", "models/nano/nano-q8_0.gguf",
-                                           "goldens/mixtral", "goldens/mixtral_sliding",
-                                           "goldens/qwen2_moe_hybrid", "goldens/olmoe",
-                                           "goldens/deepseek_v2", "goldens/deepseek_v3",
-                                           "goldens/gpt_oss", "goldens/phimoe",
-                                           "goldens/granite_moe"),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Models, MatrixTest,
+    ::testing::Values(Case{"models/nano"}, Case{"models/nano/nano-q8_0.gguf"},
+                      Case{"goldens/mixtral"}, Case{"goldens/mixtral_sliding"},
+                      Case{"goldens/qwen2_moe_hybrid"}, Case{"goldens/olmoe"},
+                      Case{"goldens/deepseek_v2"}, Case{"goldens/deepseek_v3"},
+                      Case{"goldens/gpt_oss"}, Case{"goldens/phimoe"}, Case{"goldens/granite_moe"},
+                      Case{"models/nano/nano-q8_0.gguf", ActivationType::kBFloat16}),
+    NameOf);
 
 }  // namespace
 }  // namespace colibri

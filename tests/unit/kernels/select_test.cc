@@ -48,8 +48,11 @@ TEST(SelectKernels, EveryTableIsComplete) {
     for (size_t i = 0; i < kNumDTypes; ++i) {
       EXPECT_NE(table.decode[i], nullptr) << table.name << " " << i;
       EXPECT_NE(table.matmul[i], nullptr) << table.name << " " << i;
-      const bool has_panels = FindPanelFormat(static_cast<DType>(i)) != nullptr;
-      EXPECT_EQ(table.panel_matmul[i] != nullptr, has_panels) << table.name << " " << i;
+      const PanelFormat* const format = FindPanelFormat(static_cast<DType>(i));
+      const bool is_bf16 = format != nullptr && format->is_bf16;
+      EXPECT_EQ(table.panel_matmul[i] != nullptr, format != nullptr && !is_bf16)
+          << table.name << " " << i;
+      EXPECT_EQ(table.bf16_matmul[i] != nullptr, format != nullptr) << table.name << " " << i;
     }
     EXPECT_NE(table.rms_norm, nullptr);
     EXPECT_NE(table.layer_norm, nullptr);
@@ -57,6 +60,7 @@ TEST(SelectKernels, EveryTableIsComplete) {
     EXPECT_NE(table.exp_sum, nullptr);
     EXPECT_NE(table.axpy, nullptr);
     EXPECT_NE(table.quantize_row, nullptr);
+    EXPECT_NE(table.round_row, nullptr);
     EXPECT_NE(table.blend, nullptr);
     for (size_t i = 0; i < kNumKvTypes; ++i) {
       EXPECT_NE(table.attend[i], nullptr) << table.name << " " << i;
@@ -119,9 +123,10 @@ TEST(SelectKernels, EachNameRunsCodeOfItsOwn) {
     }
   }
   for (size_t i = 1; i < seen.size(); ++i) {
-    // VNNI's tables have integer products alone of their own: exact, they show no difference.
-    const size_t q4_0 = static_cast<size_t>(DType::kQ4_0);
-    EXPECT_NE(tables[i]->panel_matmul[q4_0], tables[i - 1]->panel_matmul[q4_0]);
+    // Some tables have products alone of their own: these show no difference.
+    const size_t q4_0 = static_cast<size_t>(DType::kQ4_0), bf16 = static_cast<size_t>(DType::kBF16);
+    EXPECT_TRUE(tables[i]->panel_matmul[q4_0] != tables[i - 1]->panel_matmul[q4_0] ||
+                tables[i]->bf16_matmul[bf16] != tables[i - 1]->bf16_matmul[bf16]);
     if (tables[i]->exp_sum != tables[i - 1]->exp_sum) {
       EXPECT_NE(seen[i], seen[i - 1]);
     }

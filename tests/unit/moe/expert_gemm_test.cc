@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "kernels/select.h"
+#include "support/kernel_data.h"
 
 namespace colibri {
 namespace {
@@ -144,6 +146,109 @@ TEST(ExpertGemm, GroupsAgreeWithDoublePrecisionAndEachTokenIsTheSameAlone) {
   };
   for (size_t i = 0; i < rows_first.size(); ++i) check(first, rows_first[i], &weight_first[i]);
   for (size_t i = 0; i < rows_second.size(); ++i) check(second, rows_second[i], &weight_second[i]);
+}
+
+// A matrix with the exact values of what it stores.
+struct StoredMatrix {
+  // Panels unless it is float32.
+  StoredMatrix(DType dtype, int32_t rows, int32_t cols, uint32_t seed) {
+    const auto n = static_cast<size_t>(rows) * static_cast<size_t>(cols);
+    const size_t row_bytes = *DTypeBytes(dtype, static_cast<uint64_t>(cols));
+    const std::vector<uint8_t> stored = Encode(dtype, testing::RandomFloats(n, seed, 0.3f));
+    values.resize(n);
+    DequantizeReference(dtype, stored.data(), values.data(), n);
+    view.dtype = dtype;
+    view.rows = rows;
+    view.cols = cols;
+    view.row_bytes = row_bytes;
+    memory = stored;
+    if (dtype != DType::kF32) {
+      const PanelFormat& format = *FindPanelFormat(dtype);
+      view.layout = Layout::kPanels;
+      view.input = format.is_bf16 ? ProductInput::kBFloat16 : ProductInput::kInt8Groups;
+      view.row_bytes = PanelRowBytes(format, cols);
+      memory.resize(view.bytes());
+      for (int32_t r = 0; r < rows; r += kPanelRows) {
+        PackPanel(dtype, stored.data() + static_cast<size_t>(r) * row_bytes, row_bytes,
+                  std::min(kPanelRows, rows - r), cols,
+                  memory.data() + static_cast<size_t>(r) * view.row_bytes);
+      }
+    }
+    view.data = memory.data();
+  }
+  static std::vector<uint8_t> Encode(DType dtype, const std::vector<float>& x) {
+    std::vector<uint8_t> out(*DTypeBytes(dtype, x.size()));
+    if (dtype == DType::kF32) std::memcpy(out.data(), x.data(), out.size());
+    for (size_t i = 0; dtype == DType::kBF16 && i < x.size(); ++i)
+      std::memcpy(&out[2 * i], reinterpret_cast<const char*>(&x[i]) + 2, 2);
+    for (size_t b = 0; dtype == DType::kQ8_0 && b < x.size() / 32; ++b) {
+      const uint16_t scale = 0x2000;  // 2^-7
+      std::memcpy(&out[34 * b], &scale, 2);
+      for (size_t i = 0; i < 32; ++i)
+        out[34 * b + 2 + i] = static_cast<uint8_t>(std::lround(x[32 * b + i] * 64));
+    }
+    return out;
+  }
+  std::vector<uint8_t> memory;
+  std::vector<float> values;
+  MatrixView view;
+};
+
+// Gate and up are read by one form of activations, down by any other.
+TEST(ExpertGemm, EachMatrixIsMultipliedByItsOwnForm) {
+  constexpr int32_t kIn = 64, kMiddle = 96, kTokens = 5;
+  const KernelTable& kernels = **SelectKernelsFromEnvironment();
+  const std::vector<float> x = testing::RandomFloats(kTokens * kIn, 21);
+  std::vector<ActivationGroup> groups(kTokens * kIn / 32);
+  const size_t bf16_stride = BFloat16RowStride(kIn);
+  std::vector<uint16_t> bf16(kTokens * bf16_stride);
+  kernels.quantize_row(x.data(), kTokens * kIn, groups.data());
+  for (size_t t = 0; t < kTokens; ++t)
+    RoundInput(kernels, &x[t * kIn], kIn, &bf16[t * bf16_stride]);
+  const Activations input = {x.data(), kIn, groups.data(), kIn / 32, bf16.data(), bf16_stride};
+  auto pool = ThreadPool::Create(2);
+  const size_t matmul_stride = (MatMulScratchFloats(kMiddle) + 15) / 16 * 16;
+  Aligned matmul(2 * matmul_stride), tiles(2 * 3 * kTileFloats), gated(kTokens * kMiddle);
+  const ThreadScratch scratch = {matmul.data(), matmul_stride, tiles.data()};
+  for (const DType first : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
+    for (const DType second : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
+      const StoredMatrix gate(first, kMiddle, kIn, 1), up(first, kMiddle, kIn, 2),
+          down(second, kIn, kMiddle, 3);
+      FfnWeights weights;
+      weights.gate = gate.view;
+      weights.up = up.view;
+      weights.down = down.view;
+      const std::vector<ExpertGroup> one = {{&weights, nullptr, kTokens, 0, nullptr}};
+      std::vector<float> out(kTokens * kIn);
+      ExpertGateUp(kernels, **pool, one, {GatedActivation::kSilu}, input, {gated.data(), kMiddle},
+                   scratch);
+      ExpertDown(kernels, **pool, one, {gated.data(), kMiddle}, kTokens, kIn, out.data(), kIn,
+                 scratch);
+      double error = 0, magnitude = 0;
+      for (size_t t = 0; t < kTokens; ++t) {
+        std::vector<double> middle(kMiddle);
+        for (size_t i = 0; i < kMiddle; ++i) {
+          double g = 0, u = 0;
+          for (size_t c = 0; c < kIn; ++c) {
+            const auto value = static_cast<double>(x[t * kIn + c]);
+            g += static_cast<double>(gate.values[i * kIn + c]) * value;
+            u += static_cast<double>(up.values[i * kIn + c]) * value;
+          }
+          middle[i] = g / (1 + std::exp(-g)) * u;
+        }
+        for (size_t r = 0; r < kIn; ++r) {
+          double sum = 0;
+          for (size_t i = 0; i < kMiddle; ++i)
+            sum += static_cast<double>(down.values[r * kMiddle + i]) * middle[i];
+          error += std::pow(static_cast<double>(out[t * kIn + r]) - sum, 2);
+          magnitude += sum * sum;
+        }
+      }
+      // What 8 significant bits, or 127 steps of the largest of 32, leave of a sum.
+      EXPECT_LT(std::sqrt(error / magnitude), 0.015)
+          << DTypeName(first) << " " << DTypeName(second);
+    }
+  }
 }
 
 TEST(ExpertGemm, ADenseBlockIsOneGroupWithoutWeights) {

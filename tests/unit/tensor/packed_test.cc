@@ -8,6 +8,7 @@
 
 #include "support/kernel_data.h"
 #include "tensor/dequantize.h"
+#include "tensor/half.h"
 
 namespace colibri {
 namespace {
@@ -26,7 +27,8 @@ std::vector<DType> PanelTypes() {
 TEST(Packed, TheTypesWithPanelsAreThose) {
   std::string names;
   for (const DType dtype : PanelTypes()) names += std::string(DTypeName(dtype)) + " ";
-  EXPECT_EQ(names, "q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 nvfp4 ");
+  EXPECT_EQ(names,
+            "bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 nvfp4 ");
 }
 
 // Nothing is requantised: every stored value comes back in every bit, whatever the block's bits.
@@ -66,6 +68,32 @@ TEST(Packed, MissingRowsAreZeros) {
     UnpackPanelRow(dtype, panel.data(), 31, cols, values.data());
     // A scale of zero; an e8m0 has none, but 2^-128 times nothing is nothing as well for its codes.
     for (const float value : values) ASSERT_EQ(value, 0.0f) << DTypeName(dtype);
+  }
+}
+
+TEST(Packed, Bfloat16RowsMayHaveAnyNumberOfColumns) {
+  for (const int32_t cols : {1, 2, 31, 33, 63, 65, 100}) {
+    const int32_t n_rows = 19;
+    const size_t row_bytes = *DTypeBytes(DType::kBF16, static_cast<uint64_t>(cols));
+    const std::vector<uint8_t> stored =
+        RandomBlocks(DType::kBF16, static_cast<size_t>(n_rows * cols), 9);
+    const size_t panel_bytes = PanelRowBytes(*FindPanelFormat(DType::kBF16), cols) * kPanelRows;
+    const int32_t padded = (cols + 31) / 32 * 32;
+    EXPECT_EQ(panel_bytes, static_cast<size_t>(padded) * 2 * kPanelRows);
+    std::vector<uint8_t> panel(panel_bytes, 0xa5);
+    PackPanel(DType::kBF16, stored.data(), row_bytes, n_rows, cols, panel.data());
+    std::vector<float> values(static_cast<size_t>(padded));
+    for (int32_t r = 0; r < kPanelRows; ++r) {
+      UnpackPanelRow(DType::kBF16, panel.data(), r, padded, values.data());
+      for (int32_t c = 0; c < padded; ++c) {
+        uint16_t bits = 0;
+        if (r < n_rows && c < cols)
+          std::memcpy(&bits, &stored[static_cast<size_t>(r * cols + c) * 2], sizeof(bits));
+        const float expected = BFloat16ToFloat(bits);
+        ASSERT_EQ(std::memcmp(&values[static_cast<size_t>(c)], &expected, sizeof(float)), 0)
+            << cols << " columns, row " << r << ", column " << c;
+      }
+    }
   }
 }
 

@@ -1,5 +1,5 @@
 // kernels/cpu/generic/panel_formats.inl.h - how each type's codes and scales come out of a panel
-// (tensor/packed.h). Included inside an anonymous namespace, after the instruction set's integers.
+// (tensor/packed.h). Included inside an anonymous namespace, after panel_rows.inl.h.
 //
 // A format says, for the vector of rows that begins at `row`:
 //   kHeaderBytes, kGroups, kGroupBytes   the shape of a block
@@ -9,12 +9,6 @@
 //   Scale<part>(group, row, header)      the factor of the group's part (all of it, or a half)
 //   Minimum<part>(group, row, header)    what is added to each weight; where kHasMinimum
 // and the code that stands for zero is 1 << kZeroShift (kZeroShift < 0: 0).
-
-// The words of 16 rows are 64 bytes.
-[[gnu::always_inline]] inline const uint8_t* PlaneWord(const uint8_t* plane, int n_words, int word,
-                                                       int row) {
-  return plane + (row / 16 * n_words + word) * 64 + row % 16 * 4;
-}
 
 // Two quads as one word of nibbles.
 struct Nibbles {

@@ -1,5 +1,5 @@
 // kernels/cpu/generic/panel_matmul.inl.h - panels of quantised weights times 8-bit activations.
-// Included inside an anonymous namespace, after panel_formats.inl.h.
+// Included inside an anonymous namespace, after panel_formats.inl.h and panel_rows.inl.h.
 //
 // A lane is a row, so nothing is ever summed across lanes. An output element is one float: group by
 // group, in order of the columns, the exact integer product of 32 (or 16) codes and activations
@@ -49,13 +49,6 @@ template <typename Format, int kVecs, int kTokens, int kPart>
   } else {
     ForEachIndex(std::integer_sequence<int, 2 * kPart, 2 * kPart + 1>(), multiply_word);
   }
-}
-
-// Brings kBytes to L2 and returns what follows them.
-template <int32_t kBytes>
-[[gnu::always_inline]] inline const uint8_t* AskFor(const uint8_t* p) {
-  for (int32_t line = 0; line < kBytes; line += 64) PrefetchL2(p + line);
-  return p + kBytes;
 }
 
 // kVecs vectors of rows from `row` on, for kTokens tokens, over all columns.
@@ -131,21 +124,6 @@ void PanelTokens(const uint8_t* panel, int32_t n_blocks, const uint8_t* next,
     PanelTile<Format, kVecs, kTokens>(panel, row, n_blocks, next, tokens, out);
     next = nullptr;
   }
-}
-
-// Writes or adds the finished elements of a panel's rows for one token.
-inline void FinishPanelRows(const PanelMatMulArgs& args, int32_t first_row, int32_t token,
-                            const float* sums) {
-  const int32_t n_rows = MinInt(kPanelRows, args.n_rows - first_row);
-  const int32_t out_row = args.out_rows == nullptr ? token : args.out_rows[token];
-  float* const out = args.out + static_cast<size_t>(out_row) * args.out_stride + first_row;
-  ForEachVector(static_cast<size_t>(n_rows), [&](size_t i, int n) {
-    Vec value = Load(sums + i);
-    if (args.bias != nullptr) value = Add(value, LoadUpTo(args.bias + first_row + i, n));
-    if (args.out_weight != nullptr)
-      value = Fma(Set1(args.out_weight[token]), value, LoadUpTo(out + i, n));
-    StoreUpTo(out + i, value, n);
-  });
 }
 
 template <typename Format>

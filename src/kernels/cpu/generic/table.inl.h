@@ -8,6 +8,9 @@ consteval KernelTable CommonEntries(const char* name) {
   table.name = name;
   table.matmul[static_cast<size_t>(DType::kF32)] = MatMulF32;
   AddPanelEntries(table);
+  AddBf16Entries(table);
+  AddCodeEntries(table);
+  table.round_row = RoundRow;
   table.rms_norm = RmsNorm;
   table.layer_norm = LayerNorm;
   table.gated_activation = GatedActivate;

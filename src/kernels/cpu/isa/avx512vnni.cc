@@ -20,6 +20,7 @@ namespace {
 #include "kernels/cpu/isa/ints_avx512.inl.h"
 #include "kernels/cpu/isa/dot_avx512vnni.inl.h"
 #include "kernels/cpu/generic/loops.inl.h"
+#include "kernels/cpu/generic/panel_rows.inl.h"
 #include "kernels/cpu/generic/panel_formats.inl.h"
 #include "kernels/cpu/generic/panel_matmul.inl.h"
 // clang-format on

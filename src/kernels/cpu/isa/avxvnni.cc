@@ -20,6 +20,7 @@ namespace {
 #include "kernels/cpu/isa/ints_avx2.inl.h"
 #include "kernels/cpu/isa/dot_avxvnni.inl.h"
 #include "kernels/cpu/generic/loops.inl.h"
+#include "kernels/cpu/generic/panel_rows.inl.h"
 #include "kernels/cpu/generic/panel_formats.inl.h"
 #include "kernels/cpu/generic/panel_matmul.inl.h"
 // clang-format on

@@ -134,6 +134,9 @@ inline void StoreBytes(int8_t* p, Vec v) {
   Store(lanes, v);
   for (int i = 0; i < kLanes; ++i) p[i] = static_cast<int8_t>(lanes[i]);
 }
+[[gnu::always_inline]] inline void PrefetchL1(const void* p) {
+  __builtin_prefetch(p, 0, 3);
+}
 [[gnu::always_inline]] inline void PrefetchL2(const void* p) {
   __builtin_prefetch(p, 0, 2);
 }

@@ -11,6 +11,8 @@ std::span<const InstructionSet> InstructionSets() {
       {&isa::kAvx512, [](const CpuFeatures& cpu) { return cpu.avx512; },
        "AVX-512 (F, BW, DQ, VL, CD)"},
       {&isa::kAvx512Vnni, [](const CpuFeatures& cpu) { return cpu.avx512_vnni; }, "AVX-512 VNNI"},
+      {&isa::kAvx512Bf16, [](const CpuFeatures& cpu) { return cpu.avx512_vnni && cpu.avx512_bf16; },
+       "AVX-512 VNNI or AVX-512 BF16"},
   };
   return kSets;
 }

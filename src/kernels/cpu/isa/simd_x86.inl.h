@@ -104,6 +104,9 @@ inline float MaxLanes(__m256 v) {
   return _mm_cvtss_f32(_mm_max_ss(pairs, _mm_movehdup_ps(pairs)));
 }
 // Inlined always: g++ drops calls of functions that only prefetch.
+[[gnu::always_inline]] inline void PrefetchL1(const void* p) {
+  _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0);
+}
 [[gnu::always_inline]] inline void PrefetchL2(const void* p) {
   _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1);
 }

@@ -12,5 +12,6 @@ extern const KernelTable kAvx2;
 extern const KernelTable kAvxVnni;
 extern const KernelTable kAvx512;
 extern const KernelTable kAvx512Vnni;
+extern const KernelTable kAvx512Bf16;
 
 }  // namespace colibri::isa
