@@ -12,7 +12,7 @@ template <typename F, int... kValues>
   (f(Index<kValues>()), ...);
 }
 
-inline int32_t MinInt(int32_t a, int32_t b) {
+constexpr int32_t MinInt(int32_t a, int32_t b) {
   return a < b ? a : b;
 }
 

@@ -51,6 +51,14 @@ template <typename Format, int kVecs, int kTokens, int kPart>
   }
 }
 
+// How many of a group's kBytes are asked for. For one token no more than a line: there a panel is
+// read as fast as memory gives it, and the hardware's own prefetch, which only has to be led to a
+// new place, does that best (59 GB/s of 60 where asking for all lines leaves 43); with more tokens
+// arithmetic fills the core's window of instructions before its reads do.
+constexpr int32_t AskedBytes(int32_t bytes, int n_tokens) {
+  return n_tokens == 1 ? MinInt(bytes, 64) : bytes;
+}
+
 // kVecs vectors of rows from `row` on, for kTokens tokens, over all columns.
 //   tokens  each token's first group
 //   next    what will be read after this panel, asked for meanwhile; or null
@@ -73,9 +81,9 @@ void PanelTile(const uint8_t* panel, int row, int32_t n_blocks, const uint8_t* n
 #pragma GCC unroll 4
     for (int v = 0; v < kVecs; ++v) header[v] = Format::LoadHeader(group, row + v * kLanes);
     group += Format::kHeaderBytes;
-    if (next != nullptr) next = AskFor<Format::kHeaderBytes>(next);
+    if (next != nullptr) next = AskFor<AskedBytes(Format::kHeaderBytes, kTokens)>(next);
     for (int32_t g = 0; g < Format::kGroups; ++g) {
-      if (next != nullptr) next = AskFor<Format::kGroupBytes>(next);
+      if (next != nullptr) next = AskFor<AskedBytes(Format::kGroupBytes, kTokens)>(next);
       const auto part = [&](auto index) __attribute__((always_inline)) {
         constexpr int kPart = decltype(index)::value;
         IVec sum[kVecs][kTokens];
@@ -85,15 +93,16 @@ void PanelTile(const uint8_t* panel, int row, int32_t n_blocks, const uint8_t* n
           const Vec scale = Format::template Scale<kPart>(group, row + v * kLanes, header[v]);
 #pragma GCC unroll 8
           for (int t = 0; t < kTokens; ++t) {
-            total[v][t] = Fma(ToFloats(sum[v][t]), Mul(scale, Broadcast(x[t]->scale)), total[v][t]);
+            total[v][t] =
+                Fma(ToFloats(sum[v][t]), Mul(scale, BroadcastFloat(&x[t]->scale)), total[v][t]);
           }
           if constexpr (Format::kHasMinimum) {
             const Vec minimum = Format::template Minimum<kPart>(group, row + v * kLanes, header[v]);
 #pragma GCC unroll 8
             for (int t = 0; t < kTokens; ++t) {
-              const float xs =
-                  Format::kParts == 1 ? x[t]->scaled_sum : x[t]->scaled_half_sum[kPart];
-              total[v][t] = Fma(minimum, Broadcast(xs), total[v][t]);
+              const float* const xs =
+                  Format::kParts == 1 ? &x[t]->scaled_sum : &x[t]->scaled_half_sum[kPart];
+              total[v][t] = Fma(minimum, BroadcastFloat(xs), total[v][t]);
             }
           }
         }
@@ -126,6 +135,17 @@ void PanelTokens(const uint8_t* panel, int32_t n_blocks, const uint8_t* next,
   }
 }
 
+// The smallest tile that holds n tokens, of 1, 2, 4 and kPanelTileTokens.
+template <typename Format, int kTokens = kPanelTileTokens>
+void PanelTileOf(int32_t n, const uint8_t* panel, int32_t n_blocks, const uint8_t* next,
+                 const ActivationGroup* const* tokens, float* out) {
+  if constexpr (kTokens > 1) {
+    constexpr int kSmaller = kTokens > 4 ? 4 : kTokens / 2;
+    if (n <= kSmaller) return PanelTileOf<Format, kSmaller>(n, panel, n_blocks, next, tokens, out);
+  }
+  PanelTokens<Format, kTokens>(panel, n_blocks, next, tokens, out);
+}
+
 template <typename Format>
 void PanelMatMul(const PanelMatMulArgs& args) {
   const int32_t n_blocks = args.k / (Format::kGroups * kGroupColumns);
@@ -133,28 +153,21 @@ void PanelMatMul(const PanelMatMulArgs& args) {
   const size_t panel_bytes = static_cast<size_t>(n_blocks) * kBlockBytes;
   const uint8_t* panel = args.w;
   for (int32_t row = 0; row < args.n_rows; row += kPanelRows, panel += panel_bytes) {
-    const uint8_t* next = row + kPanelRows < args.n_rows ? panel + panel_bytes : args.next;
+    const uint8_t* const follower = panel + panel_bytes;
+    const uint8_t* next = row + kPanelRows < args.n_rows ? follower : args.next;
+    if (args.n_tokens == 1 && next == follower) next = nullptr;
     for (int32_t t = 0; t < args.n_tokens;) {
-      const int32_t left = args.n_tokens - t;
-      const ActivationGroup* x[kPanelTileTokens] = {};
-      for (int32_t i = 0; i < MinInt(left, kPanelTileTokens); ++i) {
-        const int32_t x_row = args.x_rows == nullptr ? t + i : args.x_rows[t + i];
+      const int32_t n = MinInt(args.n_tokens - t, kPanelTileTokens);
+      // A tile that is not full computes its last token again: another sweep over the panel would
+      // cost more.
+      const ActivationGroup* x[kPanelTileTokens];
+      for (int32_t i = 0; i < kPanelTileTokens; ++i) {
+        const int32_t token = t + MinInt(i, n - 1);
+        const int32_t x_row = args.x_rows == nullptr ? token : args.x_rows[token];
         x[i] = args.x + static_cast<size_t>(x_row) * args.x_stride;
       }
       alignas(64) float sums[kPanelTileTokens * kPanelRows];
-      int32_t n = 1;
-      if (left >= kPanelTileTokens) {
-        n = kPanelTileTokens;
-        PanelTokens<Format, kPanelTileTokens>(panel, n_blocks, next, x, sums);
-      } else if (kPanelTileTokens > 4 && left >= 4) {
-        n = 4;
-        PanelTokens<Format, 4>(panel, n_blocks, next, x, sums);
-      } else if (kPanelTileTokens > 2 && left >= 2) {
-        n = 2;
-        PanelTokens<Format, 2>(panel, n_blocks, next, x, sums);
-      } else {
-        PanelTokens<Format, 1>(panel, n_blocks, next, x, sums);
-      }
+      PanelTileOf<Format>(n, panel, n_blocks, next, x, sums);
       for (int32_t i = 0; i < n; ++i) FinishPanelRows(args, row, t + i, sums + i * kPanelRows);
       next = nullptr;  // asked for once
       t += n;

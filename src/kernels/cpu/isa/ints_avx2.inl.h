@@ -30,6 +30,9 @@ inline IVec BroadcastInt(const void* p) {
   std::memcpy(&word, p, sizeof(word));
   return _mm256_set1_epi32(word);
 }
+inline Vec BroadcastFloat(const float* p) {
+  return _mm256_castsi256_ps(BroadcastInt(p));
+}
 inline Vec ToFloats(IVec v) {
   return _mm256_cvtepi32_ps(v);
 }

@@ -30,6 +30,10 @@ inline IVec BroadcastInt(const void* p) {
   std::memcpy(&word, p, sizeof(word));
   return _mm512_set1_epi32(word);
 }
+// An integer's broadcast: g++ 12 turns a float's into a scalar load and a shuffle.
+inline Vec BroadcastFloat(const float* p) {
+  return _mm512_castsi512_ps(BroadcastInt(p));
+}
 inline Vec ToFloats(IVec v) {
   return _mm512_cvtepi32_ps(v);
 }

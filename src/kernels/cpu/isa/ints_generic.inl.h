@@ -43,6 +43,10 @@ inline IVec BroadcastInt(const void* p) {
   std::memcpy(&word, p, sizeof(word));
   return {Int4{} + word, Int4{} + word};
 }
+// The float at p in every lane.
+inline Vec BroadcastFloat(const float* p) {
+  return Set1(*p);
+}
 // Signed byte i of every lane.
 template <int kByte>
 inline Int4 SignedByte(Int4 v) {
