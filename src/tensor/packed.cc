@@ -256,22 +256,22 @@ void StoreWord(uint8_t* p, uint32_t word) {
   std::memcpy(p, &word, sizeof(word));
 }
 
-// The place of a row's word in a plane of n_words words a row.
-size_t WordOffset(int n_words, int word, int row) {
-  return static_cast<size_t>(row / 16 * n_words + word) * 64 + static_cast<size_t>(row % 16) * 4;
+// The place of a row's word in a plane.
+size_t WordOffset(int word, int row) {
+  return static_cast<size_t>(word * kPanelRows + row) * 4;
 }
 
 template <DType kType>
 void WriteGroup(const RowGroup& in, int row, uint8_t* group) {
   constexpr PanelFormat f = Format(kType);
   if (f.has_bytes) {
-    for (int q = 0; q < 8; ++q) StoreWord(group + WordOffset(8, q, row), LoadWord(in.code + 4 * q));
+    for (int q = 0; q < 8; ++q) StoreWord(group + WordOffset(q, row), LoadWord(in.code + 4 * q));
   }
   if (f.has_nibbles) {
     for (int j = 0; j < 4; ++j) {
       const uint32_t low = LoadWord(in.code + 8 * j) & 0x0f0f0f0fu,
                      high = LoadWord(in.code + 8 * j + 4) & 0x0f0f0f0fu;
-      StoreWord(group + WordOffset(4, j, row), low | (high << 4));
+      StoreWord(group + WordOffset(j, row), low | (high << 4));
     }
   }
   if (f.has_pairs) {
@@ -280,7 +280,7 @@ void WriteGroup(const RowGroup& in, int row, uint8_t* group) {
       for (int m = 0; m < 4; ++m) {
         word |= ((LoadWord(in.code + 16 * j + 4 * m) >> f.pair_shift) & 0x03030303u) << (2 * m);
       }
-      StoreWord(group + f.pair_offset() + WordOffset(2, j, row), word);
+      StoreWord(group + f.pair_offset() + WordOffset(j, row), word);
     }
   }
   if (f.has_bits) {
@@ -288,7 +288,7 @@ void WriteGroup(const RowGroup& in, int row, uint8_t* group) {
     for (int q = 0; q < 8; ++q) {
       word |= ((LoadWord(in.code + 4 * q) >> f.bit_shift) & 0x01010101u) << q;
     }
-    StoreWord(group + f.bit_offset() + WordOffset(1, 0, row), word);
+    StoreWord(group + f.bit_offset() + WordOffset(0, row), word);
   }
 }
 
@@ -306,15 +306,14 @@ template <DType kType>
 uint8_t ReadCode(const uint8_t* group, int row, int column) {
   constexpr PanelFormat f = Format(kType);
   const int q = column / 4, i = column % 4;
-  const auto byte = [&](int offset, int n_words, int word) {
-    return group[static_cast<size_t>(offset) + WordOffset(n_words, word, row) +
-                 static_cast<size_t>(i)];
+  const auto byte = [&](int offset, int word) {
+    return group[static_cast<size_t>(offset) + WordOffset(word, row) + static_cast<size_t>(i)];
   };
   int code = 0;
-  if (f.has_bytes) code = byte(0, 8, q);
-  if (f.has_nibbles) code = (byte(0, 4, q / 2) >> (4 * (q % 2))) & 0xf;
-  if (f.has_pairs) code |= ((byte(f.pair_offset(), 2, q / 4) >> (2 * (q % 4))) & 3) << f.pair_shift;
-  if (f.has_bits) code |= ((byte(f.bit_offset(), 1, 0) >> q) & 1) << f.bit_shift;
+  if (f.has_bytes) code = byte(0, q);
+  if (f.has_nibbles) code = (byte(0, q / 2) >> (4 * (q % 2))) & 0xf;
+  if (f.has_pairs) code |= ((byte(f.pair_offset(), q / 4) >> (2 * (q % 4))) & 3) << f.pair_shift;
+  if (f.has_bits) code |= ((byte(f.bit_offset(), 0) >> q) & 1) << f.bit_shift;
   return static_cast<uint8_t>(code);
 }
 
@@ -437,7 +436,7 @@ void PackBf16Panel(const uint8_t* rows, size_t row_bytes, int32_t n_rows, int32_
       std::memcpy(row, rows + static_cast<size_t>(r) * row_bytes + static_cast<size_t>(c) * 2,
                   n_bytes);
       for (int j = 0; j < kWords; ++j) {
-        StoreWord(panel + WordOffset(kWords, j, r), LoadWord(row + 4 * j));
+        StoreWord(panel + WordOffset(j, r), LoadWord(row + 4 * j));
       }
     }
   }
@@ -447,7 +446,7 @@ void UnpackBf16PanelRow(const uint8_t* panel, int32_t row, int32_t cols, float* 
   for (int32_t c = 0; c < cols; ++c) {
     const uint8_t* const group = panel + static_cast<size_t>(c / kGroupColumns) * kBf16GroupBytes;
     const int in_group = c % kGroupColumns;
-    const uint32_t word = LoadWord(group + WordOffset(kGroupColumns / 2, in_group / 2, row));
+    const uint32_t word = LoadWord(group + WordOffset(in_group / 2, row));
     out[c] = BFloat16ToFloat(static_cast<uint16_t>(word >> (16 * (in_group % 2))));
   }
 }

@@ -21,16 +21,17 @@ inline constexpr int32_t kGroupColumns = 32;
 
 // Where the parts of a type lie in a panel. A panel is a run of blocks over the columns. A block
 // holds, for all 32 rows, a header and then its groups of 32 columns; a group holds code planes and
-// then scales. All planes are made of 32-bit words, word-major, rows 0-15 before rows 16-31: 16
-// rows' words are one vector, a row is a lane, and a byte of a word is one column. "Column 4 q + i"
-// below is byte i of quad q.
-//   bytes    [2][8][16] words: word q is quad q
-//   nibbles  [2][4][16] words: word j holds quad 2 j in the low nibbles, quad 2 j + 1 in the high
-//   pairs    [2][2][16] words: word j holds quad 4 j + m in bits 2 m and 2 m + 1
-//   bits     [2][1][16] words: bit q of the word's bytes is quad q
+// then scales. All planes are made of 32-bit words, word-major: a row is a lane of a vector, and a
+// byte of a word is one column, so that a kernel that computes all 32 rows at once reads a panel in
+// the order of memory, which the hardware's prefetch follows best. "Column 4 q + i" below is byte i
+// of quad q.
+//   bytes    [8][32] words: word q is quad q
+//   nibbles  [4][32] words: word j holds quad 2 j in the low nibbles, quad 2 j + 1 in the high
+//   pairs    [2][32] words: word j holds quad 4 j + m in bits 2 m and 2 m + 1
+//   bits     [1][32] words: bit q of the word's bytes is quad q
 //   scales   scale_bytes a row, [parts][32 rows]
 //   header   n_header binary16 numbers a row, [n_header][32 rows]
-//   bf16     [2][16][16] words: word j holds column 2 j in its lower half, column 2 j + 1 in the
+//   bf16     [16][32] words: word j holds column 2 j in its lower half, column 2 j + 1 in the
 //            upper; nothing else is in such a panel. Columns that fill the last group are zeros.
 // A code is (nibble or byte) + (pair << pair_shift) + (bit << bit_shift), and a weight is
 // scale * (code - zero) + minimum.

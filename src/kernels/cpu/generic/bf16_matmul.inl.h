@@ -50,7 +50,7 @@ template <int kTokens>
       Pair w[kVecs];
 #pragma GCC unroll 4
       for (int v = 0; v < kVecs; ++v) {
-        w[v] = ToPair(LoadInts(PlaneWord(group, kBf16GroupWords, word, row + v * kLanes)));
+        w[v] = ToPair(LoadInts(PlaneWord(group, word, row + v * kLanes)));
       }
 #pragma GCC unroll 8
       for (int t = 0; t < kTokens; ++t) {

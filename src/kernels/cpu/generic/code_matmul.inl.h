@@ -57,10 +57,10 @@ void DecodeChunk(const uint8_t* block, int32_t n_blocks, const uint8_t* next, Co
           constexpr int kWord = decltype(word)::value;
           IVec quad[2];
           Format::template Quads<kWord>(block, row, quad[0], quad[1]);
-          uint8_t* const at = codes + (row / 16 * kBf16GroupWords + 4 * kWord) * 64 + row % 16 * 4;
+          uint8_t* const at = codes + (4 * kWord * kPanelRows + row) * 4;
           for (int i = 0; i < 2; ++i) {
-            StoreInts(at + 128 * i, ToBf16Word<0>(quad[i], zero));
-            StoreInts(at + 128 * i + 64, ToBf16Word<2>(quad[i], zero));
+            StoreInts(at + 2 * i * 4 * kPanelRows, ToBf16Word<0>(quad[i], zero));
+            StoreInts(at + (2 * i + 1) * 4 * kPanelRows, ToBf16Word<2>(quad[i], zero));
           }
         };
         ForEachIndex(std::integer_sequence<int, 0, 1, 2, 3>(), decode_words);
@@ -92,7 +92,7 @@ template <int kParts, bool kHasMinimum, int kTokens>
   const uint16_t* x[kTokens];
 #pragma GCC unroll 8
   for (int t = 0; t < kTokens; ++t) x[t] = tokens.x[t];
-  const uint8_t* codes = chunk.codes + row / 16 * (kBf16GroupBytes / 2) + row % 16 * 4;
+  const uint8_t* codes = chunk.codes + row * 4;
   for (int32_t g = 0; g < n_groups; ++g, codes += kBf16GroupBytes) {
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
@@ -107,8 +107,7 @@ template <int kParts, bool kHasMinimum, int kTokens>
         const int word = part * kPartWords + i;
         Pair w[kVecs];
 #pragma GCC unroll 4
-        for (int v = 0; v < kVecs; ++v)
-          w[v] = ToPair(LoadInts(PlaneWord(codes, kBf16GroupWords, word, v * kLanes)));
+        for (int v = 0; v < kVecs; ++v) w[v] = ToPair(LoadInts(PlaneWord(codes, word, v * kLanes)));
 #pragma GCC unroll 8
         for (int t = 0; t < kTokens; ++t) {
           const Pair xw = ToPair(BroadcastInt(x[t] + g * kGroupColumns + 2 * word));

@@ -15,7 +15,7 @@ struct Nibbles {
   template <int kWord>
   [[gnu::always_inline]] static void Quads(const uint8_t* plane, int row, IVec& first,
                                            IVec& second) {
-    const IVec word = LoadInts(PlaneWord(plane, 4, kWord, row));
+    const IVec word = LoadInts(PlaneWord(plane, kWord, row));
     first = AndInts(word, 0x0f0f0f0f);
     second = AndInts(ShiftInts<-4>(word), 0x0f0f0f0f);
   }
@@ -25,7 +25,7 @@ struct Nibbles {
 template <int kBits, int kShift, int kQuad>
 [[gnu::always_inline]] inline IVec PlaneBits(const uint8_t* plane, int row) {
   constexpr int kQuadsAWord = 8 / kBits;
-  const IVec word = LoadInts(PlaneWord(plane, 8 / kQuadsAWord, kQuad / kQuadsAWord, row));
+  const IVec word = LoadInts(PlaneWord(plane, kQuad / kQuadsAWord, row));
   constexpr int kMask = ((1 << kBits) - 1) << kShift;
   return AndInts(ShiftInts<kShift - kBits*(kQuad % kQuadsAWord)>(word), kMask * 0x01010101);
 }
@@ -88,8 +88,8 @@ struct PanelQ8_0 : HalfScales<1024> {
   template <int kWord>
   [[gnu::always_inline]] static void Quads(const uint8_t* group, int row, IVec& first,
                                            IVec& second) {
-    first = LoadInts(PlaneWord(group, 8, 2 * kWord, row));
-    second = LoadInts(PlaneWord(group, 8, 2 * kWord + 1, row));
+    first = LoadInts(PlaneWord(group, 2 * kWord, row));
+    second = LoadInts(PlaneWord(group, 2 * kWord + 1, row));
   }
 };
 

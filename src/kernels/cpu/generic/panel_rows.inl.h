@@ -1,10 +1,9 @@
 // kernels/cpu/generic/panel_rows.inl.h - what all products of panels share: asking for the next
 // one, and the end of an element. Included inside an anonymous namespace, after loops.inl.h.
 
-// The words of 16 rows are 64 bytes.
-[[gnu::always_inline]] inline const uint8_t* PlaneWord(const uint8_t* plane, int n_words, int word,
-                                                       int row) {
-  return plane + (row / 16 * n_words + word) * 64 + row % 16 * 4;
+// The 32-bit word of a plane at a row.
+[[gnu::always_inline]] inline const uint8_t* PlaneWord(const uint8_t* plane, int word, int row) {
+  return plane + (word * kPanelRows + row) * 4;
 }
 
 // Brings kBytes to L2 and returns what follows them.
