@@ -109,7 +109,8 @@ struct KernelTable {
   // Set for all types with panels. A column of odd number and the one before it are two fused
   // multiply-adds to a float32 sum, the odd one first, in order of such pairs: over all columns of
   // a bfloat16 panel, over those with one scale of a quantised one. AVX-512 BF16 takes denormal
-  // factors, and sums that become denormal, for zero.
+  // factors, and sums that become denormal, for zero. So does AMX, which adds the columns of a
+  // bfloat16 panel 32 at a time, in its instruction's own order, for every number of tokens.
   using Bf16MatMulFn = void (*)(const Bf16MatMulArgs& args);
   std::array<Bf16MatMulFn, kNumDTypes> bf16_matmul{};
   // k activations as BFloat16RowElements(k) bfloat16: to the nearest, ties to even, so that what is

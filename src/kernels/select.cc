@@ -69,7 +69,10 @@ std::vector<KernelTableChoice> AllKernels() {
 }
 
 Result<const KernelTable*> SelectKernels(std::string_view forced) {
-  const CpuFeatures features = DetectCpuFeatures();
+  return SelectKernels(forced, DetectCpuFeatures());
+}
+
+Result<const KernelTable*> SelectKernels(std::string_view forced, const CpuFeatures& features) {
   const KernelTable* fastest = nullptr;
   std::vector<std::string> names;
   for (const FullTable& full : FullTables()) {
@@ -78,8 +81,10 @@ Result<const KernelTable*> SelectKernels(std::string_view forced) {
     names.emplace_back(full.table.name);
     if (forced != full.table.name) continue;
     if (!is_runnable) {
+      const std::string_view lacks =
+          full.set->missing == nullptr ? full.set->needs : full.set->missing(features);
       return Unsupported(StrCat("the instruction set ", forced, " cannot run here: this CPU (",
-                                CpuName(), ") or its operating system lacks ", full.set->needs));
+                                CpuName(), ") or its operating system lacks ", lacks));
     }
     return &full.table;
   }

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "kernels/kernel_table.h"
+#include "platform/cpu_features.h"
 
 namespace colibri {
 
@@ -13,6 +14,9 @@ namespace colibri {
 // Unsupported when the forced one does not exist (the message lists those that do) or cannot run
 // here (the message says what is missing). The table lives as long as the program.
 Result<const KernelTable*> SelectKernels(std::string_view forced);
+
+// The same on a machine with these features.
+Result<const KernelTable*> SelectKernels(std::string_view forced, const CpuFeatures& features);
 
 // SelectKernels with the environment's COLIBRI_FORCE_ISA, which errors name.
 Result<const KernelTable*> SelectKernelsFromEnvironment();

@@ -12,9 +12,13 @@ struct CpuFeatures {
   bool avx512 = false;    // F, BW, DQ, VL, CD, with avx2
   bool avx512_vnni = false;
   bool avx512_bf16 = false;
+  bool amx = false;            // TILE, INT8 and BF16
+  bool amx_permitted = false;  // the kernel lets this process use AMX's tiles; with amx
 };
 
-// Asks the CPU; the same answer at every call.
+// Asks the CPU; the same answer at every call. Where the CPU has AMX, the first call also asks the
+// kernel to let this process use it: call it before threads that set up a small alternative signal
+// stack.
 CpuFeatures DetectCpuFeatures();
 
 // The processor's own name ("AMD EPYC 9555"), or "unknown".

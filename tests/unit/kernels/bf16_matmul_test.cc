@@ -111,6 +111,7 @@ void Bf16MatMul::ExpectSetsAgree(const Weights& w) const {
   const std::vector<float> out = Multiply(table(), w, x, 7);
   for (const KernelTable* other : testing::RunnableTables()) {
     if (rounds_twice && std::string(other->name) == "generic") continue;
+    if (!rounds_twice && std::string(other->name) == "amx") continue;
     const Rounded theirs(*other, RandomFloats(7 * static_cast<size_t>(w.cols), 5), w.cols);
     ASSERT_EQ(theirs.bits, x.bits) << other->name;
     const std::vector<float> got = Multiply(*other, w, theirs, 7);
@@ -145,6 +146,8 @@ TEST_P(Bf16MatMul, ElementsDoNotDependOnTheTile) {
 
 // A product of two bfloat16 is exact in float32, so that fusing shows nowhere.
 TEST_P(Bf16MatMul, SetsAgreeBitForBitWhereNothingIsDenormal) {
+  if (dtype() == DType::kBF16 && std::string(table().name) == "amx")
+    GTEST_SKIP() << "adds in an order of its own";
   if (dtype() != DType::kBF16) return ExpectSetsAgree(Weights(dtype(), 48, Columns()[1], 71));
   std::vector<float> values = RandomFloats(48 * 96, 31);
   std::vector<uint8_t> stored(values.size() * 2);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "platform/cpu_features.h"
 #include "support/kernel_data.h"
 
 namespace colibri {
@@ -151,6 +152,68 @@ TEST(SelectKernels, AnEmptyOrMissingVariableForcesNothing) {
     EXPECT_EQ(SelectKernelsFromEnvironment().value(), fastest);
   }
 }
+
+#if defined(__x86_64__)
+// A machine with all that AVX-512 sets need.
+CpuFeatures Avx512Machine() {
+  CpuFeatures out;
+  out.avx2 = out.avx_vnni = out.avx512 = out.avx512_vnni = out.avx512_bf16 = true;
+  return out;
+}
+
+TEST(SelectKernels, MadeUpMachinesGetTheFastestSetThatTheyCanRun) {
+  CpuFeatures machine;
+  EXPECT_STREQ(SelectKernels("", machine).value()->name, "generic");
+  machine.avx2 = true;
+  EXPECT_STREQ(SelectKernels("", machine).value()->name, "avx2");
+  machine.avx512 = true;
+  EXPECT_STREQ(SelectKernels("", machine).value()->name, "avx512");
+  EXPECT_STREQ(SelectKernels("", Avx512Machine()).value()->name, "avx512bf16");
+}
+
+TEST(SelectKernels, AmxNeedsTheCpuAndThePermission) {
+  CpuFeatures machine = Avx512Machine();
+  const auto refusal = [&machine] {
+    EXPECT_STREQ(SelectKernels("", machine).value()->name, "avx512bf16");
+    const auto forced = SelectKernels("amx", machine);
+    EXPECT_EQ(forced.status().code(), StatusCode::kUnsupported);
+    return std::string(forced.status().message());
+  };
+  EXPECT_NE(refusal().find("lacks AMX (TILE, INT8 and BF16)"), std::string::npos);
+  machine.amx = true;
+  EXPECT_NE(refusal().find("lacks the permission to use AMX's tiles"), std::string::npos);
+  machine.amx_permitted = true;
+  EXPECT_STREQ(SelectKernels("", machine).value()->name, "amx");
+  EXPECT_STREQ(SelectKernels("amx", machine).value()->name, "amx");
+  EXPECT_STREQ(SelectKernels("avx512vnni", machine).value()->name, "avx512vnni");
+}
+
+TEST(SelectKernels, AmxWithoutTheSetsThatItInheritsIsNotTaken) {
+  CpuFeatures machine = Avx512Machine();
+  machine.amx = machine.amx_permitted = true;
+  machine.avx512_bf16 = false;
+  EXPECT_STREQ(SelectKernels("", machine).value()->name, "avx512vnni");
+  EXPECT_NE(SelectKernels("amx", machine).status().message().find("AVX-512 BF16"),
+            std::string::npos);
+}
+
+TEST(SelectKernels, AmxReplacesTheProductsOfPanelsAlone) {
+  CpuFeatures machine = Avx512Machine();
+  machine.amx = machine.amx_permitted = true;
+  const KernelTable& amx = *SelectKernels("", machine).value();
+  const KernelTable& bf16 = *SelectKernels("avx512bf16", machine).value();
+  for (size_t i = 0; i < kNumDTypes; ++i) {
+    if (amx.panel_matmul[i] != nullptr) {
+      EXPECT_NE(amx.panel_matmul[i], bf16.panel_matmul[i]) << i;
+    }
+    EXPECT_EQ(amx.bf16_matmul[i] != bf16.bf16_matmul[i], static_cast<DType>(i) == DType::kBF16)
+        << i;
+    EXPECT_EQ(amx.matmul[i], bf16.matmul[i]) << i;
+  }
+  EXPECT_EQ(amx.quantize_row, bf16.quantize_row);
+  EXPECT_EQ(amx.exp_sum, bf16.exp_sum);
+}
+#endif
 
 }  // namespace
 }  // namespace colibri

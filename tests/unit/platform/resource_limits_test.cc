@@ -162,6 +162,7 @@ TEST(CpuFeatures, NewerSetsImplyTheOlderOnes) {
   EXPECT_TRUE(features.avx2 || !features.avx512);
   EXPECT_TRUE(features.avx512 || !features.avx512_vnni);
   EXPECT_TRUE(features.avx512 || !features.avx512_bf16);
+  EXPECT_TRUE(features.amx || !features.amx_permitted);
 }
 
 }  // namespace

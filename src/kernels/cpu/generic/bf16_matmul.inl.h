@@ -4,26 +4,6 @@
 // A lane is a row. An output element is one float32 sum, to which AddPair adds two columns at a
 // time, in order: neither the tile nor the neighbours show in it.
 
-constexpr int kBf16GroupWords = kGroupColumns / 2;
-constexpr int32_t kBf16GroupBytes = kBf16GroupWords * 4 * kPanelRows;
-
-// How far ahead lines are brought from L2 to L1.
-constexpr int kBf16NearBytes = 4096;
-
-// A tile's share of what will be read next: two lines with each of the first `words` words of a
-// group of columns, so that the memory is at work during all tiles of a panel alike.
-struct Ahead {
-  const uint8_t* at;
-  int32_t words;  // 0: nothing is left to ask for
-
-  [[gnu::always_inline]] void Ask(int word) {
-    if (word >= words) return;
-    PrefetchL2(at);
-    PrefetchL2(at + 64);
-    at += 128;
-  }
-};
-
 // kBf16TileVecs vectors of rows from `row` on, for kTokens tokens, over all columns.
 //   out  [kTokens][kPanelRows]
 template <int kTokens>
@@ -86,7 +66,6 @@ void Bf16MatMul(const Bf16MatMulArgs& args) {
   const size_t panel_bytes = static_cast<size_t>(n_groups) * kBf16GroupBytes;
   // Tiles of about the same size: 9 tokens are 5 and 4, which takes less than 8 and 1.
   const int32_t n_tiles = (args.n_tokens + kBf16TileTokens - 1) / kBf16TileTokens;
-  const int32_t share = n_tiles < kBf16GroupWords ? (kBf16GroupWords + n_tiles - 1) / n_tiles : 1;
   const uint8_t* panel = args.w;
   for (int32_t row = 0; row < args.n_rows; row += kPanelRows, panel += panel_bytes) {
     const uint8_t* const next = row + kPanelRows < args.n_rows ? panel + panel_bytes : args.next;
@@ -99,12 +78,7 @@ void Bf16MatMul(const Bf16MatMulArgs& args) {
         const int32_t x_row = args.x_rows == nullptr ? t + i : args.x_rows[t + i];
         x[i] = args.x + static_cast<size_t>(x_row) * args.x_stride;
       }
-      const int32_t asked = tile * share;
-      Ahead ahead = {next, 0};
-      if (next != nullptr && asked < kBf16GroupWords) {
-        ahead = {next + static_cast<size_t>(asked) * 128 * static_cast<size_t>(n_groups),
-                 MinInt(share, kBf16GroupWords - asked)};
-      }
+      const Ahead ahead = ShareOfNext(next, n_groups, tile, n_tiles);
       alignas(64) float sums[kBf16TileTokens * kPanelRows];
       Bf16Tokens<kBf16TileTokens>(n, panel, n_groups, ahead, x, sums);
       for (int32_t i = 0; i < n; ++i) FinishPanelRows(args, row, t + i, sums + i * kPanelRows);

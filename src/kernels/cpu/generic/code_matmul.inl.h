@@ -33,10 +33,6 @@ template <int kByte>
   return OrInts(ShiftInts<-16>(FloatBits<kByte>(quad, zero)), FloatBits<kByte + 1>(quad, zero));
 }
 
-[[gnu::always_inline]] inline void StoreInts(void* p, IVec v) {
-  std::memcpy(p, &v, sizeof(v));
-}
-
 // All rows of some blocks.
 //   next  what will be read after the panel, at the same place; or null
 template <typename Format>

@@ -13,5 +13,6 @@ extern const KernelTable kAvxVnni;
 extern const KernelTable kAvx512;
 extern const KernelTable kAvx512Vnni;
 extern const KernelTable kAvx512Bf16;
+extern const KernelTable kAmx;
 
 }  // namespace colibri::isa
