@@ -4,7 +4,6 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -170,18 +169,6 @@ class Machines(unittest.TestCase):
                                 capture_output=True, encoding="utf-8", check=True, timeout=TIMEOUT_S,
                                 preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
         self.assertEqual(1, json.loads(result.stdout)["threads"])
-
-    @unittest.skipUnless(shutil.which("qemu-x86_64"), "no qemu-x86_64: install qemu-user")
-    def test_the_same_program_runs_on_a_cpu_without_avx(self):
-        def emulated(*arguments, **environment):
-            return subprocess.run(["qemu-x86_64", "-cpu", "Nehalem", PROGRAM, *arguments], capture_output=True,
-                                  encoding="utf-8", env=dict(os.environ, **environment), timeout=TIMEOUT_S)
-
-        answer = colibri("run", "What is 2 + 3?", environment={"COLIBRI_FORCE_ISA": "generic"}, check=0).stdout
-        self.assertEqual(answer, emulated("run", "What is 2 + 3?").stdout)
-        refused = emulated("run", "What is 2 + 3?", COLIBRI_FORCE_ISA="avx2")
-        self.assertEqual((1, ""), (refused.returncode, refused.stdout))
-        self.assertIn("AVX2", refused.stderr)
 
 
 class Inspect(unittest.TestCase):
