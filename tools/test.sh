@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs all tests: installs what they need, then checks the sources and tests four builds. The release build comes last,
+# Runs all tests: installs what they need, then checks the sources and tests five builds. The release build comes last,
 # so that the last lines are the summary of its whole suite.
 #   tools/test.sh           everything (half an hour at most on two cores)
 #   tools/test.sh --quick   the release build's suite alone
@@ -87,6 +87,9 @@ if ! $quick; then
   step "address and undefined-behaviour sanitizers: unit, golden and fuzz tests" run_tests asan -L 'unit|golden|fuzz'
   step "thread sanitizer: build" build_labelled tsan threaded
   step "thread sanitizer: threaded tests" run_threaded
+  step "aarch64: what cross-compiling needs" tools/install_deps.sh --aarch64
+  step "aarch64: build" build aarch64 unit_kernels_test golden_model_test
+  step "aarch64: kernels and goldens on emulated CPUs" run_tests aarch64 -L isa
 fi
 step "g++: build" build release
 echo "== everything so far: $((SECONDS - started)) s" >&2

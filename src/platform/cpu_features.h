@@ -14,6 +14,10 @@ struct CpuFeatures {
   bool avx512_bf16 = false;
   bool amx = false;            // TILE, INT8 and BF16
   bool amx_permitted = false;  // the kernel lets this process use AMX's tiles; with amx
+
+  bool neon = false;     // aarch64's Advanced SIMD
+  bool dotprod = false;  // SDOT and UDOT, with neon
+  bool i8mm = false;     // USDOT and the matrix products of bytes, with dotprod
 };
 
 // Asks the CPU; the same answer at every call. Where the CPU has AMX, the first call also asks the
@@ -21,7 +25,7 @@ struct CpuFeatures {
 // stack.
 CpuFeatures DetectCpuFeatures();
 
-// The processor's own name ("AMD EPYC 9555"), or "unknown".
+// The processor's own name ("AMD EPYC 9555", "Arm Neoverse-N1"), or "unknown".
 std::string CpuName();
 
 }  // namespace colibri

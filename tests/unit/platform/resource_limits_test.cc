@@ -163,6 +163,8 @@ TEST(CpuFeatures, NewerSetsImplyTheOlderOnes) {
   EXPECT_TRUE(features.avx512 || !features.avx512_vnni);
   EXPECT_TRUE(features.avx512 || !features.avx512_bf16);
   EXPECT_TRUE(features.amx || !features.amx_permitted);
+  EXPECT_TRUE(features.neon || !features.dotprod);
+  EXPECT_TRUE(features.dotprod || !features.i8mm);
 }
 
 }  // namespace

@@ -1,55 +1,10 @@
 // kernels/cpu/generic/panel_matmul.inl.h - panels of quantised weights times 8-bit activations.
-// Included inside an anonymous namespace, after panel_formats.inl.h and panel_rows.inl.h.
+// Included inside an anonymous namespace, after panel_part*.inl.h and panel_rows.inl.h.
 //
 // A lane is a row, so nothing is ever summed across lanes. An output element is one float: group by
 // group, in order of the columns, the exact integer product of 32 (or 16) codes and activations
 // times the product of both scales is added to it, fused, and then the minimum times the sum of the
 // activations. Neither the tile nor the neighbours show in it.
-
-// The integer products of a group's part.
-template <typename Format, int kVecs, int kTokens, int kPart>
-[[gnu::always_inline]] inline void MultiplyPart(const uint8_t* group, int row,
-                                                const ActivationGroup* const (&x)[kTokens],
-                                                IVec (&sum)[kVecs][kTokens]) {
-  constexpr int kZeroShift = Format::kZeroShift;
-  constexpr bool kBiased = kZeroShift == 7 && !kHasUnsignedDot;
-#pragma GCC unroll 8
-  for (int t = 0; t < kTokens; ++t) {
-    IVec start = ZeroInts();
-    if constexpr (kZeroShift >= 0 && !kBiased) {
-      start = ShiftInts<kZeroShift>(BroadcastInt(
-          Format::kParts == 1 ? &x[t]->negative_sum : &x[t]->negative_half_sum[kPart]));
-    }
-#pragma GCC unroll 4
-    for (int v = 0; v < kVecs; ++v) sum[v][t] = start;
-  }
-  const auto multiply_word = [&](auto word) __attribute__((always_inline)) {
-    constexpr int kWord = decltype(word)::value;
-    IVec code[kVecs][2];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVecs; ++v)
-      Format::template Quads<kWord>(group, row + v * kLanes, code[v][0], code[v][1]);
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-#pragma GCC unroll 8
-      for (int t = 0; t < kTokens; ++t) {
-        const IVec xq = BroadcastInt(x[t]->q + 4 * (2 * kWord + i));
-#pragma GCC unroll 4
-        for (int v = 0; v < kVecs; ++v)
-          if constexpr (kBiased) {
-            sum[v][t] = DotBiased(sum[v][t], code[v][i], xq);
-          } else {
-            sum[v][t] = Dot<(kZeroShift < 7)>(sum[v][t], code[v][i], xq);
-          }
-      }
-    }
-  };
-  if constexpr (Format::kParts == 1) {
-    ForEachIndex(std::integer_sequence<int, 0, 1, 2, 3>(), multiply_word);
-  } else {
-    ForEachIndex(std::integer_sequence<int, 2 * kPart, 2 * kPart + 1>(), multiply_word);
-  }
-}
 
 // How many of a group's kBytes are asked for. For one token no more than a line: there a panel is
 // read as fast as memory gives it, and the hardware's own prefetch, which only has to be led to a
@@ -128,7 +83,7 @@ void PanelTile(const uint8_t* panel, int row, int32_t n_blocks, const uint8_t* n
 template <typename Format, int kTokens>
 void PanelTokens(const uint8_t* panel, int32_t n_blocks, const uint8_t* next,
                  const ActivationGroup* const* tokens, float* out) {
-  constexpr int kVecs = kPanelTileVecs;
+  constexpr int kVecs = kTokens == 1 ? kPanelOneTokenVecs : kPanelTileVecs;
   for (int row = 0; row < kPanelRows; row += kVecs * kLanes) {
     PanelTile<Format, kVecs, kTokens>(panel, row, n_blocks, next, tokens, out);
     next = nullptr;

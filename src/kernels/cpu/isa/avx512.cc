@@ -27,6 +27,7 @@ namespace {
 #include "kernels/cpu/generic/matmul.inl.h"
 #include "kernels/cpu/generic/panel_rows.inl.h"
 #include "kernels/cpu/generic/panel_formats.inl.h"
+#include "kernels/cpu/generic/panel_part.inl.h"
 #include "kernels/cpu/generic/panel_matmul.inl.h"
 #include "kernels/cpu/generic/pair_fma.inl.h"
 #include "kernels/cpu/generic/bf16_matmul.inl.h"

@@ -22,6 +22,7 @@ namespace {
 #include "kernels/cpu/generic/loops.inl.h"
 #include "kernels/cpu/generic/panel_rows.inl.h"
 #include "kernels/cpu/generic/panel_formats.inl.h"
+#include "kernels/cpu/generic/panel_part.inl.h"
 #include "kernels/cpu/generic/panel_matmul.inl.h"
 // clang-format on
 

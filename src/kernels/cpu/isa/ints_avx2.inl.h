@@ -4,6 +4,7 @@
 
 constexpr int kPanelTileTokens = 4;
 constexpr int kPanelTileVecs = 1;
+constexpr int kPanelOneTokenVecs = 1;
 
 inline IVec ZeroInts() {
   return _mm256_setzero_si256();

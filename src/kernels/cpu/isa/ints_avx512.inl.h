@@ -4,6 +4,7 @@
 
 constexpr int kPanelTileTokens = 6;
 constexpr int kPanelTileVecs = 2;
+constexpr int kPanelOneTokenVecs = 2;
 
 inline IVec ZeroInts() {
   return _mm512_setzero_si512();

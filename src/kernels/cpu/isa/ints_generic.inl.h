@@ -2,8 +2,10 @@
 // Included inside an anonymous namespace, after simd_generic.inl.h; each instruction set's file
 // defines the same names.
 
+// A tile of a panel: so many tokens by so many vectors of rows, and these for one token.
 constexpr int kPanelTileTokens = 2;
 constexpr int kPanelTileVecs = 1;
+constexpr int kPanelOneTokenVecs = 1;
 // Whether Dot takes codes up to 255; otherwise codes about 128 go through DotBiased.
 constexpr bool kHasUnsignedDot = true;
 

@@ -15,4 +15,8 @@ extern const KernelTable kAvx512Vnni;
 extern const KernelTable kAvx512Bf16;
 extern const KernelTable kAmx;
 
+extern const KernelTable kNeon;
+extern const KernelTable kNeonDot;
+extern const KernelTable kI8mm;
+
 }  // namespace colibri::isa
