@@ -72,7 +72,7 @@ uint64_t Carve(const ModelConfig& config, uint64_t n_threads, uint8_t* base, Wor
   w.latent_out = carver.Take<float>(n * s.latent_out);
   w.block_out = carver.Take<float>(n * hidden);
   w.router_logits = carver.Take<float>(n * s.experts);
-  w.gated.stride = RoundFloats(s.gated);
+  w.gated.stride = GatedRows::StrideOf(static_cast<int32_t>(s.gated));
   w.gated.rows = carver.Take<float>(n * (s.slots + 1) * w.gated.stride);
   w.shared_weight = carver.Take<float>(n);
   w.slot_weight = carver.Take<float>(n * s.slots);

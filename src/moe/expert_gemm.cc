@@ -134,6 +134,8 @@ void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const 
   NodeCounts n_tasks{}, n_runs{};
   const auto n_nodes = static_cast<size_t>(pool.n_nodes());
   int64_t n_all = 0;
+  for (const ExpertGroup& group : groups)
+    COLIBRI_CHECK(gated.stride >= GatedRows::StrideOf(group.weights->down.cols));
   for (size_t n = 0; n < n_nodes; ++n) {
     for (const ExpertGroup& group : groups) n_tasks[n] += TasksOn(group, static_cast<int32_t>(n));
     n_all += n_tasks[n];

@@ -2,6 +2,7 @@
 // experts and dense layers alike.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -40,8 +41,16 @@ struct ThreadScratch {
 // activations that the group's `down` is multiplied by.
 struct GatedRows {
   float* rows = nullptr;  // 64-byte aligned
-  size_t stride = 0;      // floats, a multiple of 16
+  size_t stride = 0;      // floats: at least StrideOf the longest row
 
+  // What a row of k takes in the largest of its forms, in whole lines: short rows of bfloat16,
+  // padded to a group and with its sums, are longer than theirs of float32.
+  static constexpr size_t StrideOf(int32_t k) {
+    constexpr size_t kLineFloats = 16;
+    static_assert(sizeof(ActivationGroup) <= kGroupColumns * sizeof(float));
+    const size_t bf16 = BFloat16RowStride(k) * sizeof(uint16_t) / sizeof(float);
+    return (std::max(static_cast<size_t>(k), bf16) + kLineFloats - 1) / kLineFloats * kLineFloats;
+  }
   float* of(int64_t row) const { return rows + static_cast<size_t>(row) * stride; }
   ActivationGroup* groups_of(int64_t row) const {
     return reinterpret_cast<ActivationGroup*>(of(row));

@@ -194,6 +194,18 @@ struct StoredMatrix {
   MatrixView view;
 };
 
+// Rows of every length hold each of their forms: those of bfloat16 end in sums.
+TEST(GatedRows, HoldsEveryForm) {
+  for (int32_t k = 1; k <= 200; ++k) {
+    const size_t bytes = GatedRows::StrideOf(k) * sizeof(float);
+    EXPECT_EQ(bytes % 64, 0u) << k;
+    EXPECT_GE(bytes, static_cast<size_t>(k) * sizeof(float)) << k;
+    EXPECT_GE(bytes, BFloat16RowStride(k) * sizeof(uint16_t)) << k;
+    const auto groups = static_cast<size_t>((k + kGroupColumns - 1) / kGroupColumns);
+    EXPECT_GE(bytes, groups * sizeof(ActivationGroup)) << k;
+  }
+}
+
 // Gate and up are read by one form of activations, down by any other.
 TEST(ExpertGemm, EachMatrixIsMultipliedByItsOwnForm) {
   constexpr int32_t kIn = 64, kMiddle = 96, kTokens = 5;
@@ -208,7 +220,8 @@ TEST(ExpertGemm, EachMatrixIsMultipliedByItsOwnForm) {
   const Activations input = {x.data(), kIn, groups.data(), kIn / 32, bf16.data(), bf16_stride};
   auto pool = ThreadPool::Create(2);
   const size_t matmul_stride = (MatMulScratchFloats(kMiddle) + 15) / 16 * 16;
-  Aligned matmul(2 * matmul_stride), tiles(2 * 3 * kTileFloats), gated(kTokens * kMiddle);
+  constexpr size_t kGatedStride = GatedRows::StrideOf(kMiddle);
+  Aligned matmul(2 * matmul_stride), tiles(2 * 3 * kTileFloats), gated(kTokens * kGatedStride);
   const ThreadScratch scratch = {matmul.data(), matmul_stride, tiles.data()};
   for (const DType first : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
     for (const DType second : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
@@ -220,9 +233,9 @@ TEST(ExpertGemm, EachMatrixIsMultipliedByItsOwnForm) {
       weights.down = down.view;
       const std::vector<ExpertGroup> one = {{&weights, nullptr, kTokens, 0, nullptr}};
       std::vector<float> out(kTokens * kIn);
-      ExpertGateUp(kernels, **pool, one, {GatedActivation::kSilu}, input, {gated.data(), kMiddle},
-                   scratch);
-      ExpertDown(kernels, **pool, one, {gated.data(), kMiddle}, kTokens, kIn, out.data(), kIn,
+      ExpertGateUp(kernels, **pool, one, {GatedActivation::kSilu}, input,
+                   {gated.data(), kGatedStride}, scratch);
+      ExpertDown(kernels, **pool, one, {gated.data(), kGatedStride}, kTokens, kIn, out.data(), kIn,
                  scratch);
       double error = 0, magnitude = 0;
       for (size_t t = 0; t < kTokens; ++t) {
