@@ -270,9 +270,9 @@ void Forward::Impl::FeedForwardGroups(const LayerPlan& plan, const LayerWeights&
                                       int32_t n_tokens) {
   ExpertGateUp(kernels_, context_.pool, w_.groups, plan.ffn.activation, NormedRows(), w_.gated,
                w_.products);
-  ExpertDown(kernels_, context_.pool, w_.groups, w_.gated, n_tokens, config_.hidden, w_.block_out,
-             hidden(), w_.products,
-             {w_.residual, config_.residual_scale, w_.not_finite});  // [n_tokens, hidden], combined
+  float* const kept = context_.probe != nullptr ? w_.block_out : nullptr;
+  ExpertDown(kernels_, context_.pool, w_.groups, w_.gated, n_tokens, config_.hidden, kept, hidden(),
+             w_.products, {w_.residual, config_.residual_scale, w_.not_finite});
   if (context_.probe != nullptr) ProbeFfn(plan.ffn, weights, n_tokens);
 }
 

@@ -87,6 +87,8 @@ uint64_t Carve(const ModelConfig& config, uint64_t n_threads, uint8_t* base, Wor
   w.products.matmul_stride = RoundFloats(MatMulScratchFloats(static_cast<int32_t>(s.matmul_k)));
   w.products.matmul = carver.Take<float>(n_threads * w.products.matmul_stride);
   w.products.tiles = carver.Take<float>(n_threads * 3 * kTileFloats);
+  w.products.answers = carver.Take<float>(n_threads * n * kTaskRows);
+  w.products.answer_tokens = w.max_tokens;
   w.attend.stride = RoundFloats(s.attend);
   w.attend.data = carver.Take<float>(n_threads * w.attend.stride);
   w.partial_floats = PartialFloats(config, n_threads);

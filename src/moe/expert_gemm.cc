@@ -170,11 +170,18 @@ void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const Ex
     n_tasks[n] = TasksOn(rows_of, static_cast<int32_t>(n), task_rows);
   const bool adds = groups[0].out_weight != nullptr;
   COLIBRI_CHECK(adds || groups.size() == 1);
+  const bool kept = add.rows != nullptr;
+  COLIBRI_CHECK(kept ? n_tokens <= scratch.answer_tokens : out != nullptr);
   const auto compute = [&](int32_t node, int64_t task, int thread) {
     const int32_t first_row = rows_of.SliceBegin(node) + static_cast<int32_t>(task) * task_rows;
     const int32_t n_rows = std::min(task_rows, rows_of.SliceEnd(node) - first_row);
+    // Rows of the answer are far apart, at a distance that is often a power of two: their lines
+    // share few sets of the caches, from where each expert's addition would push them out again.
+    // The sums of a task's few columns stay together instead until they are whole.
+    float* const sums = kept ? scratch.answer(thread) : out + first_row;
+    const size_t stride = kept ? static_cast<size_t>(kTaskRows) : out_stride;
     for (int32_t t = 0; adds && t < n_tokens; ++t)
-      std::fill_n(out + static_cast<size_t>(t) * out_stride + first_row, n_rows, 0.0f);
+      std::fill_n(sums + static_cast<size_t>(t) * stride, n_rows, 0.0f);
     for (size_t g = 0; g < groups.size(); ++g) {
       const ExpertGroup& group = groups[g];
       const MatrixView& w = group.weights->down;
@@ -185,17 +192,19 @@ void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const Ex
       args.n_rows = n_rows;
       args.x = gated.From(group.first_row);
       args.n_tokens = group.n_tokens;
-      args.out = out + first_row;
-      args.out_stride = out_stride;
+      args.out = sums;
+      args.out_stride = stride;
       args.out_rows = group.token_rows;
       args.bias = bias == nullptr ? nullptr : bias + first_row;
       args.out_weight = group.out_weight;
       if (g + 1 < groups.size()) args.next = PanelAt(groups[g + 1].weights->down, first_row);
       Multiply(kernels, args, scratch.of(thread));
     }
-    for (int32_t t = 0; add.rows != nullptr && t < n_tokens; ++t) {
+    for (int32_t t = 0; kept && t < n_tokens; ++t) {
+      const float* const answer = sums + static_cast<size_t>(t) * stride;
       const size_t at = static_cast<size_t>(t) * out_stride + static_cast<size_t>(first_row);
-      AddColumns(kernels, out + at, static_cast<size_t>(n_rows), add, add.rows + at, t);
+      if (out != nullptr) std::copy_n(answer, n_rows, out + at);
+      AddColumns(kernels, answer, static_cast<size_t>(n_rows), add, add.rows + at, t);
     }
   };
   pool.ParallelForOnNodes(std::span(n_tasks).first(n_nodes), compute);

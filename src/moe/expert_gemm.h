@@ -27,13 +27,18 @@ struct ExpertGroup {
 struct ThreadScratch {
   float* matmul = nullptr;  // MatMulScratchFloats(longest row) floats
   size_t matmul_stride = 0;
-  float* tiles = nullptr;  // three tiles of kTileFloats
+  float* tiles = nullptr;     // three tiles of kTileFloats
+  float* answers = nullptr;   // [answer_tokens, kTaskRows]: some columns of a block's answer
+  int32_t answer_tokens = 0;  // of a step, at most
 
   ProductScratch of(int thread) const {
     return {matmul + static_cast<size_t>(thread) * matmul_stride, tile(thread, 0)};
   }
   float* tile(int thread, int index) const {
     return tiles + (static_cast<size_t>(thread) * 3 + static_cast<size_t>(index)) * kTileFloats;
+  }
+  float* answer(int thread) const {
+    return answers + static_cast<size_t>(thread) * static_cast<size_t>(answer_tokens) * kTaskRows;
   }
 };
 
@@ -77,7 +82,7 @@ void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const 
 
 // Where a block's answer goes on to.
 struct ResidualAdd {
-  float* rows = nullptr;          // [n_tokens, hidden], as far apart as those of the answer
+  float* rows = nullptr;          // [n_tokens, hidden]
   float scale = 1;                // of the answer, as it is added
   uint8_t* not_finite = nullptr;  // [n_tokens] becomes 1 where a sum is not finite
 };
@@ -85,8 +90,9 @@ struct ResidualAdd {
 // out[token] = the sum over the groups, in their order, of out_weight times (down . gated + bias):
 // a task owns some columns of the output for all groups, so the sum needs no second pass and has
 // one order. A group without out_weight must be the only one.
-//   out  [n_tokens, hidden], out_stride floats apart; overwritten
-//   add  where each task adds its columns of `out` when they are whole; no rows: nowhere
+//   out  [n_tokens, hidden], out_stride floats apart; overwritten. May be null where `add` has rows
+//   add  where each task adds its columns of the answer when they are whole, rows out_stride floats
+//        apart; no rows: nowhere
 void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
                 GatedRows gated, int32_t n_tokens, int32_t hidden, float* out, size_t out_stride,
                 const ThreadScratch& scratch, const ResidualAdd& add = {});

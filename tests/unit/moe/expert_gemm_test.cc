@@ -88,8 +88,9 @@ Outcome Compute(ThreadPool& pool, const std::vector<ExpertGroup>& groups,
   const size_t matmul_stride = (MatMulScratchFloats(kIntermediate) + 15) / 16 * 16;
   constexpr size_t kGatedStride = (kIntermediate + 15) / 16 * 16;
   Aligned matmul(threads * matmul_stride), tiles(threads * 3 * kTileFloats),
-      gated(n_rows * kGatedStride);
-  const ThreadScratch scratch = {matmul.data(), matmul_stride, tiles.data()};
+      gated(n_rows * kGatedStride), answers(threads * static_cast<size_t>(n_tokens) * kTaskRows);
+  const ThreadScratch scratch = {matmul.data(), matmul_stride, tiles.data(), answers.data(),
+                                 n_tokens};
   Activations activations;
   activations.rows = x.data();
   activations.stride = kHidden;
@@ -99,6 +100,18 @@ Outcome Compute(ThreadPool& pool, const std::vector<ExpertGroup>& groups,
                {gated.data(), kGatedStride}, scratch);
   ExpertDown(kernels, pool, groups, {gated.data(), kGatedStride}, n_tokens, kHidden, run.out.data(),
              kHidden, scratch);
+  // Added to a residual the same sums, kept elsewhere until they are whole.
+  std::vector<float> residual(run.out.size(), 1.0f), expected = residual, kept(run.out.size());
+  std::vector<uint8_t> not_finite(static_cast<size_t>(n_tokens));
+  for (float* out : {kept.data(), static_cast<float*>(nullptr)}) {
+    std::fill(residual.begin(), residual.end(), 1.0f);
+    ExpertDown(kernels, pool, groups, {gated.data(), kGatedStride}, n_tokens, kHidden, out, kHidden,
+               scratch, {residual.data(), 0.5f, not_finite.data()});
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = std::fma(0.5f, run.out[i], 1.0f);
+    EXPECT_EQ(residual, expected);
+    EXPECT_EQ(kept, run.out);
+  }
+  EXPECT_EQ(std::count(not_finite.begin(), not_finite.end(), 0), n_tokens);
   return run;
 }
 
@@ -222,7 +235,7 @@ TEST(ExpertGemm, EachMatrixIsMultipliedByItsOwnForm) {
   const size_t matmul_stride = (MatMulScratchFloats(kMiddle) + 15) / 16 * 16;
   constexpr size_t kGatedStride = GatedRows::StrideOf(kMiddle);
   Aligned matmul(2 * matmul_stride), tiles(2 * 3 * kTileFloats), gated(kTokens * kGatedStride);
-  const ThreadScratch scratch = {matmul.data(), matmul_stride, tiles.data()};
+  const ThreadScratch scratch = {matmul.data(), matmul_stride, tiles.data(), nullptr, 0};
   for (const DType first : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
     for (const DType second : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
       const StoredMatrix gate(first, kMiddle, kIn, 1), up(first, kMiddle, kIn, 2),
