@@ -116,7 +116,8 @@ void RunProduct(benchmark::State& state, Bench& bench, const KernelTable& table,
   // Tasks of several matrices at once, so that the threads seldom wait for each other.
   const int64_t tasks_each = (rows + kTaskRows - 1) / kTaskRows;
   const auto n_together = static_cast<int64_t>(std::min<uint64_t>(8, bench.n_matrices));
-  const int64_t run = TasksOfARun(tasks_each * n_together, bench.options.threads);
+  const int64_t n_tasks = tasks_each * n_together;
+  const TaskRuns runs(n_tasks, bench.options.threads);
   uint64_t next = 0;
   const auto task_args = [&](int64_t task, uint64_t first, MatrixView& view) {
     view = matrix;
@@ -129,14 +130,14 @@ void RunProduct(benchmark::State& state, Bench& bench, const KernelTable& table,
     return args;
   };
   for (auto _ : state) {
-    const int64_t n_tasks = tasks_each * n_together;
-    bench.pool->ParallelFor((n_tasks + run - 1) / run, [&](int64_t index, int thread) {
-      const int64_t end = std::min((index + 1) * run, n_tasks);
-      for (int64_t task = index * run; task < end; ++task) {
+    bench.pool->ParallelFor(runs.count(), [&](int64_t run, int thread) {
+      const int64_t end = runs.End(run), later = runs.ProbablyNext(run);
+      for (int64_t task = runs.Begin(run); task < end; ++task) {
         MatrixView view, next_view;
         ProductArgs args = task_args(task, next, view);
-        if (task + 1 < end) {
-          const ProductArgs after = task_args(task + 1, next, next_view);
+        const int64_t reads_next = task + 1 < end ? task + 1 : later;
+        if (reads_next < n_tasks) {
+          const ProductArgs after = task_args(reads_next, next, next_view);
           args.next = PanelAt(next_view, after.first_row);
         }
         args.x = x;

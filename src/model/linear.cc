@@ -13,9 +13,9 @@ int64_t TasksOn(const LinearJob& job, int32_t node) {
 
 // Some rows of a job, on one node, and the way to the next ones.
 struct Task {
-  const LinearJob* job;
-  int32_t node;
-  int64_t index;  // among the job's on the node
+  const LinearJob* job = nullptr;
+  int32_t node = 0;
+  int64_t index = 0;  // among the job's on the node
   int32_t first_row() const {
     return job->weights->matrix.SliceBegin(node) + static_cast<int32_t>(index * kTaskRows);
   }
@@ -59,23 +59,27 @@ void ComputeTask(const KernelTable& kernels, const Task& task, int32_t n_tokens,
 
 void ComputeLinear(ExecutionContext& context, std::span<const LinearJob> jobs, int32_t n_tokens,
                    const ThreadScratch& scratch) {
-  NodeCounts n_tasks{}, n_runs{};
+  NodeCounts n_runs{};
+  std::array<TaskRuns, ThreadPool::kMaxNodes> runs_on;
   const auto n_nodes = static_cast<size_t>(context.pool.n_nodes());
-  int64_t n_all = 0;
   for (size_t n = 0; n < n_nodes; ++n) {
-    for (const LinearJob& job : jobs) n_tasks[n] += TasksOn(job, static_cast<int32_t>(n));
-    n_all += n_tasks[n];
+    int64_t n_tasks = 0;
+    for (const LinearJob& job : jobs) n_tasks += TasksOn(job, static_cast<int32_t>(n));
+    runs_on[n] = TaskRuns(n_tasks, context.pool.threads_on(static_cast<int32_t>(n)));
+    n_runs[n] = runs_on[n].count();
   }
-  const int64_t run = TasksOfARun(n_all, context.pool.n_threads());
-  for (size_t n = 0; n < n_nodes; ++n) n_runs[n] = (n_tasks[n] + run - 1) / run;
   context.pool.ParallelForOnNodes(
-      std::span(n_runs).first(n_nodes), [&](int32_t node, int64_t index, int thread) {
-        const int64_t end = std::min((index + 1) * run, n_tasks[static_cast<size_t>(node)]);
-        Task task = FindTask(jobs, node, index * run);
-        for (int64_t i = index * run; i < end; ++i) {
-          const Task next = After(task, jobs);
-          ComputeTask(context.kernels, task, n_tokens, i + 1 < end ? StartOf(next) : nullptr,
-                      scratch.of(thread));
+      std::span(n_runs).first(n_nodes), [&](int32_t node, int64_t run, int thread) {
+        const TaskRuns& runs = runs_on[static_cast<size_t>(node)];
+        const int64_t end = runs.End(run), later = runs.ProbablyNext(run);
+        Task task = FindTask(jobs, node, runs.Begin(run));
+        for (int64_t i = runs.Begin(run); i < end; ++i) {
+          const bool is_last = i + 1 == end;
+          const Task next = !is_last                 ? After(task, jobs)
+                            : later < runs.n_tasks() ? FindTask(jobs, node, later)
+                                                     : Task{};
+          ComputeTask(context.kernels, task, n_tokens,
+                      next.job == nullptr ? nullptr : StartOf(next), scratch.of(thread));
           task = next;
         }
       });

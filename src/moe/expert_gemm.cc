@@ -15,9 +15,9 @@ int64_t TasksOn(const ExpertGroup& group, int32_t node) {
 
 // Some rows of a group's gate and up, on one node.
 struct Task {
-  const ExpertGroup* group;
-  int32_t node;
-  int32_t first_row;
+  const ExpertGroup* group = nullptr;
+  int32_t node = 0;
+  int32_t first_row = 0;
   int32_t n_rows() const {
     return std::min(kTaskRows, group->weights->gate.SliceEnd(node) - first_row);
   }
@@ -131,25 +131,29 @@ void AddColumns(const KernelTable& kernels, const float* answer, size_t n, const
 void ExpertGateUp(const KernelTable& kernels, ThreadPool& pool, std::span<const ExpertGroup> groups,
                   const GatedActivationArgs& activation, const Activations& x, GatedRows gated,
                   const ThreadScratch& scratch) {
-  NodeCounts n_tasks{}, n_runs{};
+  NodeCounts n_runs{};
+  std::array<TaskRuns, ThreadPool::kMaxNodes> runs_on;
   const auto n_nodes = static_cast<size_t>(pool.n_nodes());
-  int64_t n_all = 0;
   for (const ExpertGroup& group : groups)
     COLIBRI_CHECK(gated.stride >= GatedRows::StrideOf(group.weights->down.cols));
   for (size_t n = 0; n < n_nodes; ++n) {
-    for (const ExpertGroup& group : groups) n_tasks[n] += TasksOn(group, static_cast<int32_t>(n));
-    n_all += n_tasks[n];
+    int64_t n_tasks = 0;
+    for (const ExpertGroup& group : groups) n_tasks += TasksOn(group, static_cast<int32_t>(n));
+    runs_on[n] = TaskRuns(n_tasks, pool.threads_on(static_cast<int32_t>(n)));
+    n_runs[n] = runs_on[n].count();
   }
-  const int64_t run = TasksOfARun(n_all, pool.n_threads());
-  for (size_t n = 0; n < n_nodes; ++n) n_runs[n] = (n_tasks[n] + run - 1) / run;
   pool.ParallelForOnNodes(
-      std::span(n_runs).first(n_nodes), [&](int32_t node, int64_t index, int thread) {
-        const int64_t end = std::min((index + 1) * run, n_tasks[static_cast<size_t>(node)]);
-        Task task = FindTask(groups, node, index * run);
-        for (int64_t i = index * run; i < end; ++i) {
-          const Task next = After(task, groups);
+      std::span(n_runs).first(n_nodes), [&](int32_t node, int64_t run, int thread) {
+        const TaskRuns& runs = runs_on[static_cast<size_t>(node)];
+        const int64_t end = runs.End(run), later = runs.ProbablyNext(run);
+        Task task = FindTask(groups, node, runs.Begin(run));
+        for (int64_t i = runs.Begin(run); i < end; ++i) {
+          const bool is_last = i + 1 == end;
+          const Task next = !is_last                 ? After(task, groups)
+                            : later < runs.n_tasks() ? FindTask(groups, node, later)
+                                                     : Task{};
           const uint8_t* const reads_next =
-              i + 1 < end ? PanelAt(next.group->weights->gate, next.first_row) : nullptr;
+              next.group == nullptr ? nullptr : PanelAt(next.group->weights->gate, next.first_row);
           GateUpTask(kernels, task, activation, x, gated, scratch, thread, reads_next).Run();
           task = next;
         }
@@ -197,7 +201,11 @@ void ExpertDown(const KernelTable& kernels, ThreadPool& pool, std::span<const Ex
       args.out_rows = group.token_rows;
       args.bias = bias == nullptr ? nullptr : bias + first_row;
       args.out_weight = group.out_weight;
-      if (g + 1 < groups.size()) args.next = PanelAt(groups[g + 1].weights->down, first_row);
+      // Behind the last group, what this thread will probably go on with.
+      const int32_t next_row =
+          g + 1 < groups.size() ? first_row : first_row + task_rows * pool.threads_on(node);
+      const MatrixView& next = groups[g + 1 < groups.size() ? g + 1 : 0].weights->down;
+      if (next_row < rows_of.SliceEnd(node)) args.next = PanelAt(next, next_row);
       Multiply(kernels, args, scratch.of(thread));
     }
     for (int32_t t = 0; kept && t < n_tokens; ++t) {

@@ -51,16 +51,37 @@ static_assert(kSliceUnit % kTaskRows == 0);
 inline int64_t TasksOn(const MatrixView& w, int32_t node, int32_t task_rows) {
   return (w.SliceEnd(node) - w.SliceBegin(node) + task_rows - 1) / task_rows;
 }
-// Counts of each node's tasks, or of runs of them.
+// Counts of each node's runs of tasks.
 using NodeCounts = std::array<int64_t, ThreadPool::kMaxNodes>;
-// How many of n_tasks one thread takes at a time: neighbours, so that a thread reads on where it is
-// and knows what it will read next, but several turns for each thread, so that none waits long for
-// the last.
-inline int64_t TasksOfARun(int64_t n_tasks, int n_threads) {
-  constexpr int64_t kTurns = 6, kMostTasks = 16;
-  const int64_t share = n_tasks / (kTurns * n_threads);
-  return share < 1 ? 1 : share > kMostTasks ? kMostTasks : share;
-}
+// How tasks are dealt out: runs of neighbours, so that a thread reads on where it is, but several
+// for each thread, and single tasks at the end, so that none waits long for the last.
+class TaskRuns {
+ public:
+  TaskRuns() = default;
+  TaskRuns(int64_t n_tasks, int n_threads)
+      : n_tasks_(n_tasks), n_threads_(n_threads < 1 ? 1 : n_threads) {
+    constexpr int64_t kTurns = 6, kMostTasks = 16;
+    const int64_t share = n_tasks / (kTurns * n_threads_);
+    length_ = share < 1 ? 1 : share > kMostTasks ? kMostTasks : share;
+    const int64_t n_long = n_tasks / length_ - n_threads_;
+    n_long_ = n_long < 0 ? 0 : n_long;
+  }
+  int64_t n_tasks() const { return n_tasks_; }
+  int64_t count() const { return n_long_ + n_tasks_ - n_long_ * length_; }
+  int64_t Begin(int64_t run) const {
+    return run < n_long_ ? run * length_ : n_long_ * length_ + run - n_long_;
+  }
+  int64_t End(int64_t run) const { return Begin(run + 1); }
+  // Where the thread of this run will probably go on, if all work at the same speed: the first task
+  // of another run, or n_tasks.
+  int64_t ProbablyNext(int64_t run) const {
+    return run + n_threads_ < count() ? Begin(run + n_threads_) : n_tasks_;
+  }
+
+ private:
+  int64_t n_tasks_ = 0, length_ = 1, n_long_ = 0;
+  int n_threads_ = 1;
+};
 
 // Where a thread begins to read rows of w, or null where it can't be asked for early.
 inline const uint8_t* PanelAt(const MatrixView& w, int32_t row) {

@@ -184,6 +184,12 @@ Result<std::unique_ptr<ThreadPool>> ThreadPool::Create(int n_threads, std::span<
   return pool;
 }
 
+int ThreadPool::threads_on(int32_t node) const {
+  const std::vector<int32_t>& nodes = state_->nodes;
+  if (nodes.empty()) return node == 0 ? n_threads_ : 0;
+  return static_cast<int>(std::count(nodes.begin(), nodes.end(), node));
+}
+
 bool ThreadPool::pinned() const {
   return !state_->cpus.empty() && state_->n_pin_failures.load() == 0;
 }

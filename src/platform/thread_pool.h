@@ -46,6 +46,8 @@ class ThreadPool {
   int n_threads() const { return n_threads_; }
   // Of its threads' memory.
   int32_t n_nodes() const { return n_nodes_; }
+  // Threads whose node it is; 0 where none has it.
+  int threads_on(int32_t node) const;
   // Whether every worker has a CPU of its own: asked for, and the system agreed.
   bool pinned() const;
   // Jobs that all threads began and ended together, since the pool was made: those of one task or
