@@ -4,7 +4,8 @@
 //
 // Measures first what the machine reads and multiplies at best with so many threads, then each
 // kernel: INPUT/TABLE/TYPE/tokens:N, where INPUT is rows (weights in rows, float32 activations),
-// int8 (panels, 8-bit activations) or bf16 (panels, bfloat16 activations). The matrices of a kernel
+// f32 (panels, float32 activations), int8 (panels, 8-bit activations) or bf16 (panels, bfloat16
+// activations). The matrices of a kernel
 // are many, more than the caches hold, and each is read once in turn, as a layer's experts are.
 // Counters:
 //   GOPS      multiplications and additions a second, in 10^9
@@ -102,8 +103,7 @@ void FillWeights(Bench& bench, DType dtype, Layout layout) {
 
 // One matrix an iteration, its tasks over all threads.
 void RunProduct(benchmark::State& state, Bench& bench, const KernelTable& table, DType dtype,
-                ProductInput input) {
-  const Layout layout = input == ProductInput::kFloat32 ? Layout::kRows : Layout::kPanels;
+                Layout layout, ProductInput input) {
   FillWeights(bench, dtype, layout);
   const int32_t rows = bench.options.rows, columns = bench.options.columns;
   const auto n_tokens = static_cast<int32_t>(state.range(0));
@@ -160,13 +160,14 @@ void RunProduct(benchmark::State& state, Bench& bench, const KernelTable& table,
   state.counters["roofline"] = Counter(best_seconds, Counter::kIsRate);
 }
 
-void Register(Bench& bench, const KernelTable& table, DType dtype, ProductInput input) {
-  constexpr const char* kInputs[] = {"rows/", "int8/", "bf16/"};
-  const std::string name =
-      StrCat(kInputs[static_cast<size_t>(input)], table.name, "/", DTypeName(dtype));
+void Register(Bench& bench, const KernelTable& table, DType dtype, Layout layout,
+              ProductInput input) {
+  constexpr const char* kInputs[] = {"f32/", "int8/", "bf16/"};
+  const char* const kind = layout == Layout::kRows ? "rows/" : kInputs[static_cast<size_t>(input)];
+  const std::string name = StrCat(kind, table.name, "/", DTypeName(dtype));
   auto* const family = benchmark::RegisterBenchmark(
-      name.c_str(), [&bench, &table, dtype, input](benchmark::State& state) {
-        RunProduct(state, bench, table, dtype, input);
+      name.c_str(), [&bench, &table, dtype, layout, input](benchmark::State& state) {
+        RunProduct(state, bench, table, dtype, layout, input);
       });
   family->ArgName("tokens")->UseRealTime();
   for (const int n_tokens : kTokenCounts) family->Arg(n_tokens);
@@ -264,11 +265,14 @@ int Run(int argc, char** argv) {
     if (!choice.runnable) continue;
     for (const DType dtype : testing::WeightDTypes()) {
       const auto type = static_cast<size_t>(dtype);
-      Register(*bench, *choice.table, dtype, ProductInput::kFloat32);
-      if (choice.table->panel_matmul[type] != nullptr)
-        Register(*bench, *choice.table, dtype, ProductInput::kInt8Groups);
-      if (choice.table->bf16_matmul[type] != nullptr)
-        Register(*bench, *choice.table, dtype, ProductInput::kBFloat16);
+      const KernelTable& table = *choice.table;
+      Register(*bench, table, dtype, Layout::kRows, ProductInput::kFloat32);
+      if (table.float_matmul[type] != nullptr)
+        Register(*bench, table, dtype, Layout::kPanels, ProductInput::kFloat32);
+      if (table.panel_matmul[type] != nullptr)
+        Register(*bench, table, dtype, Layout::kPanels, ProductInput::kInt8Groups);
+      if (table.bf16_matmul[type] != nullptr)
+        Register(*bench, table, dtype, Layout::kPanels, ProductInput::kBFloat16);
     }
   }
   benchmark::RunSpecifiedBenchmarks();

@@ -32,7 +32,7 @@ struct MatMulArgs {
 struct PanelProductArgs {
   const uint8_t* w;       // panels one after the other, the first row a panel's first
   int32_t n_rows;         // the last panel may be cut short
-  int32_t k;              // a multiple of the format's block_columns; bfloat16 panels: any
+  int32_t k;              // a multiple of the format's block_columns; panels without codes: any
   const int32_t* x_rows;  // [n_tokens] which row of x is token t; null: row t
   int32_t n_tokens;
   float* out;  // out[row * out_stride + r] where row is out_rows[t], or t where that is null
@@ -52,6 +52,12 @@ struct PanelMatMulArgs : PanelProductArgs {
 // Panels times rows of bfloat16 activations.
 struct Bf16MatMulArgs : PanelProductArgs {
   const uint16_t* x;  // rows as BFloat16RowStride says, x_stride elements apart
+  size_t x_stride;
+};
+
+// Panels of float16 or float32 times rows of float32 activations.
+struct FloatMatMulArgs : PanelProductArgs {
+  const float* x;  // rows of k float32, x_stride floats apart
   size_t x_stride;
 };
 
@@ -83,8 +89,8 @@ struct GatedActivationArgs {
 };
 
 // One instruction set's functions. Every entry of a selected table is set, but those of
-// panel_matmul and bf16_matmul for types without such panels. All are pure, allocate nothing, need
-// no alignment but the scratch's, and may run on any number of threads.
+// panel_matmul, bf16_matmul and float_matmul for types without such panels. All are pure, allocate
+// nothing, need no alignment but the scratch's, and may run on any number of threads.
 //
 // The rule that guarantee 1 rests on: the bits of an output element depend on its own inputs and on
 // the table alone, never on how many rows, tokens or positions the same call computes, nor on where
@@ -106,7 +112,11 @@ struct KernelTable {
   // k activations, a multiple of 32, as groups for panel_matmul; the same bits in every set.
   void (*quantize_row)(const float* x, int32_t k, ActivationGroup* out) = nullptr;
 
-  // Set for all types with panels. A column of odd number and the one before it are two fused
+  // Set for float16 and float32. Each column is one fused multiply-add, in order.
+  using FloatMatMulFn = void (*)(const FloatMatMulArgs& args);
+  std::array<FloatMatMulFn, kNumDTypes> float_matmul{};
+
+  // Set for all other types with panels. A column of odd number and the one before it are two fused
   // multiply-adds to a float32 sum, the odd one first, in order of such pairs: over all columns of
   // a bfloat16 panel, over those with one scale of a quantised one. AVX-512 BF16 takes denormal
   // factors, and sums that become denormal, for zero. So does AMX, which adds the columns of a

@@ -23,6 +23,7 @@ KernelTable Inherit(const KernelTable& base, const KernelTable& newer) {
     take(out.matmul[i], newer.matmul[i]);
     take(out.panel_matmul[i], newer.panel_matmul[i]);
     take(out.bf16_matmul[i], newer.bf16_matmul[i]);
+    take(out.float_matmul[i], newer.float_matmul[i]);
   }
   take(out.quantize_row, newer.quantize_row);
   take(out.round_row, newer.round_row);

@@ -53,6 +53,21 @@ uint64_t PanelBytes(DType dtype, uint64_t cols) {
   return PanelRowBytes(*FindPanelFormat(dtype), static_cast<int32_t>(cols)) * kPanelRows;
 }
 
+// What panels of a format are multiplied by, where activations may be rounded.
+ProductInput InputOf(const PanelFormat& format, ActivationType activations) {
+  switch (format.numbers) {
+    case PanelNumbers::kFloat16:
+    case PanelNumbers::kFloat32:
+      return ProductInput::kFloat32;
+    case PanelNumbers::kBFloat16:
+      return ProductInput::kBFloat16;
+    case PanelNumbers::kCodes:
+      break;
+  }
+  return activations == ActivationType::kBFloat16 ? ProductInput::kBFloat16
+                                                  : ProductInput::kInt8Groups;
+}
+
 // All rows of a matrix, or those of some of its panels.
 void PackRows(DType dtype, const uint8_t* rows, uint64_t n_rows, uint64_t cols, uint8_t* out) {
   const uint64_t row_bytes = *DTypeBytes(dtype, cols), panel_bytes = PanelBytes(dtype, cols);
@@ -137,8 +152,7 @@ MatrixView WeightLoader::MakeView(DType dtype, int64_t rows, int64_t cols, Use u
   const PanelFormat* const format = packs ? FindPanelFormat(dtype) : nullptr;
   if (format != nullptr) {
     view.layout = Layout::kPanels;
-    const bool rounds = format->is_bf16 || activations_ == ActivationType::kBFloat16;
-    view.input = rounds ? ProductInput::kBFloat16 : ProductInput::kInt8Groups;
+    view.input = InputOf(*format, activations_);
     view.row_bytes = PanelRowBytes(*format, view.cols);
   }
   return view;
@@ -181,7 +195,7 @@ Status WeightLoader::TakeMatrix(const std::string& name, int64_t rows, int64_t c
 
 Status WeightLoader::AddGathered(const TensorInfo& tensor, uint64_t first, uint64_t n_source,
                                  int64_t rows, int64_t cols, uint64_t row_step,
-                                 uint64_t column_step, MatrixView& out) {
+                                 uint64_t column_step, MatrixView& out, Use use) {
   const DTypeInfo& info = GetDTypeInfo(tensor.dtype);
   if (!info.is_weight)
     return Unsupported(StrCat("tensor ", tensor.name, ": type ", info.name, " cannot be weights"));
@@ -192,8 +206,7 @@ Status WeightLoader::AddGathered(const TensorInfo& tensor, uint64_t first, uint6
     return Unsupported(StrCat("tensor ", tensor.name, ": blocks of type ", info.name,
                               " cross the parts it must be cut into"));
   }
-  const uint64_t row_bytes = *DTypeBytes(dtype, static_cast<uint64_t>(cols));
-  out = {dtype, static_cast<int32_t>(rows), static_cast<int32_t>(cols), row_bytes, nullptr};
+  out = MakeView(dtype, rows, cols, use);
   Request request;
   request.source = &tensor;
   request.source_offset = first / info.block_elements * info.block_bytes;
@@ -204,7 +217,8 @@ Status WeightLoader::AddGathered(const TensorInfo& tensor, uint64_t first, uint6
   request.row_step = row_step;
   request.column_step = column_step;
   request.dtype = dtype;
-  request.bytes = static_cast<uint64_t>(rows) * row_bytes;
+  request.bytes = out.bytes();
+  request.layout = out.layout;
   request.slot = &out.data;
   Push(request);
   return Status();
@@ -324,13 +338,24 @@ Status WeightLoader::Run(const Request& request, uint64_t begin, uint64_t end,
   }
   if (request.transform == Transform::kToFloat) {
     Gather<float>(elements, request.rows, 1, request.row_step, 1, out);
-  } else if (*DTypeBytes(request.dtype, 1) == 2) {
-    Gather<uint16_t>(elements, request.rows, request.cols, request.row_step, request.column_step,
-                     out);
-  } else {
-    Gather<float>(elements, request.rows, request.cols, request.row_step, request.column_step, out);
+    return Status();
   }
+  std::vector<uint8_t> rows(GatheredRowsBytes(request));
+  uint8_t* const gathered = rows.empty() ? out : rows.data();
+  if (*DTypeBytes(request.dtype, 1) == 2) {
+    Gather<uint16_t>(elements, request.rows, request.cols, request.row_step, request.column_step,
+                     gathered);
+  } else {
+    Gather<float>(elements, request.rows, request.cols, request.row_step, request.column_step,
+                  gathered);
+  }
+  if (!rows.empty()) PackRows(request.dtype, gathered, request.rows, request.cols, out);
   return Status();
+}
+
+uint64_t WeightLoader::GatheredRowsBytes(const Request& request) {
+  if (request.layout == Layout::kRows) return 0;
+  return request.rows * *DTypeBytes(request.dtype, request.cols);
 }
 
 // Run takes memory of its own for what it rewrites, and nothing may be thrown in the pool's
@@ -384,7 +409,8 @@ uint64_t WeightLoader::TransientBytes(const Request& request) {
       const bool decodes =
           request.transform == Transform::kToFloat || request.dtype != request.source->dtype;
       const uint64_t elements = request.source_bytes / source.block_bytes * source.block_elements;
-      return request.source_bytes + (decodes ? elements * sizeof(float) : 0);
+      return request.source_bytes + (decodes ? elements * sizeof(float) : 0) +
+             GatheredRowsBytes(request);
     }
   }
   return 0;

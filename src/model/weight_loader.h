@@ -107,7 +107,8 @@ class WeightLoader {
   MatrixView MakeView(DType dtype, int64_t rows, int64_t cols, Use use) const;
   // A matrix whose elements stand elsewhere: see Transform::kGather. `first` counts elements.
   Status AddGathered(const TensorInfo& tensor, uint64_t first, uint64_t n_source, int64_t rows,
-                     int64_t cols, uint64_t row_step, uint64_t column_step, MatrixView& out);
+                     int64_t cols, uint64_t row_step, uint64_t column_step, MatrixView& out,
+                     Use use = Use::kRoundedProduct);
   // n float32 that begin at element `first` and stand `step` apart.
   Status AddVector(const TensorInfo& tensor, uint64_t first, uint64_t n, uint64_t step,
                    const float*& out);
@@ -125,6 +126,8 @@ class WeightLoader {
   void PushMatrix(const Request& request, MatrixView& view);
   // A node's part of the arena, whole huge pages; the parts stand in order before the shared one.
   uint64_t NodeBytes() const;
+  // What a gathered matrix takes as rows before they are packed; 0 where they are not.
+  static uint64_t GatheredRowsBytes(const Request& request);
   // Where a request's destination begins in the arena.
   uint64_t AddressOf(const Request& request) const;
   // Whether `next` continues a copy, in its file and in memory.

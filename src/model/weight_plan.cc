@@ -132,7 +132,7 @@ Status WeightLoader::PlanLatentAttention(const ModelConfig& config, int32_t laye
     const auto columns = static_cast<uint64_t>(lora);
     COLIBRI_RETURN_IF_ERROR(AddGathered(*kv_b, first_row * columns,
                                         static_cast<uint64_t>(nope) * columns, lora, nope, 1,
-                                        columns, weights.k_b[h].matrix));
+                                        columns, weights.k_b[h].matrix, Use::kOther));
     COLIBRI_RETURN_IF_ERROR(AddMatrix(*kv_b, first_row + static_cast<uint64_t>(nope), value, lora,
                                       weights.v_b[h].matrix, Use::kOther));
   }

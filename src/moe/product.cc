@@ -38,6 +38,14 @@ void MultiplyBf16(const KernelTable& kernels, const ProductArgs& args) {
   kernels.bf16_matmul[static_cast<size_t>(args.w->dtype)](panel);
 }
 
+void MultiplyFloats(const KernelTable& kernels, const ProductArgs& args) {
+  FloatMatMulArgs panel{};
+  SetCommon(args, panel);
+  panel.x = args.x.rows;
+  panel.x_stride = args.x.stride;
+  kernels.float_matmul[static_cast<size_t>(args.w->dtype)](panel);
+}
+
 // Up to a tile of tokens from `first` on.
 void MultiplyRows(const KernelTable& kernels, const ProductArgs& args, int32_t first,
                   int32_t n_tokens, const ProductScratch& scratch) {
@@ -79,6 +87,7 @@ void Multiply(const KernelTable& kernels, const ProductArgs& args, const Product
   COLIBRI_CHECK(args.n_rows <= kTaskRows);
   if (args.w->input == ProductInput::kInt8Groups) return MultiplyGroups(kernels, args);
   if (args.w->input == ProductInput::kBFloat16) return MultiplyBf16(kernels, args);
+  if (args.w->layout == Layout::kPanels) return MultiplyFloats(kernels, args);
   const bool direct = args.out_rows == nullptr && args.out_weight == nullptr;
   const int32_t step = direct ? args.n_tokens : kTaskTokens;
   for (int32_t first = 0; first < args.n_tokens; first += step)

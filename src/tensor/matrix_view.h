@@ -14,7 +14,7 @@ inline constexpr int32_t kSliceUnit = 64;
 
 // The form of the activations that a matrix is multiplied by.
 enum class ProductInput : uint8_t {
-  kFloat32,     // a matrix in rows
+  kFloat32,     // a matrix in rows, or panels of float16 or float32: rows of float32
   kInt8Groups,  // panels: ActivationGroup
   kBFloat16,    // panels: rows as BFloat16RowStride says
 };

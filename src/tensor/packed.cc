@@ -71,7 +71,11 @@ constexpr PanelFormat Format(DType dtype) {
     case DType::kIQ4_XS:
       return {.block_columns = 256, .n_header = 1, .has_nibbles = true, .scale_bytes = 1};
     case DType::kBF16:
-      return {.block_columns = kGroupColumns, .is_bf16 = true};
+      return {.block_columns = kGroupColumns, .numbers = PanelNumbers::kBFloat16};
+    case DType::kF16:
+      return {.block_columns = kGroupColumns, .numbers = PanelNumbers::kFloat16};
+    case DType::kF32:
+      return {.block_columns = kGroupColumns, .numbers = PanelNumbers::kFloat32};
     default:
       return {};
   }
@@ -451,6 +455,36 @@ void UnpackBf16PanelRow(const uint8_t* panel, int32_t row, int32_t cols, float* 
   }
 }
 
+// A column's numbers side by side. Some columns at a time: a row's lines are read once, and what is
+// written stays in the cache.
+template <typename Number>
+void PackNumbers(const uint8_t* rows, size_t row_bytes, int32_t n_rows, int32_t cols,
+                 uint8_t* panel) {
+  constexpr size_t kColumnBytes = kPanelRows * sizeof(Number);
+  if (n_rows < kPanelRows) std::memset(panel, 0, static_cast<size_t>(cols) * kColumnBytes);
+  for (int32_t first = 0; first < cols; first += kGroupColumns) {
+    const int32_t end = std::min(first + kGroupColumns, cols);
+    for (int32_t r = 0; r < n_rows; ++r) {
+      const uint8_t* const row = rows + static_cast<size_t>(r) * row_bytes;
+      uint8_t* const lane = panel + static_cast<size_t>(r) * sizeof(Number);
+      for (auto c = static_cast<size_t>(first); c < static_cast<size_t>(end); ++c)
+        std::memcpy(lane + c * kColumnBytes, row + c * sizeof(Number), sizeof(Number));
+    }
+  }
+}
+
+void UnpackF16PanelRow(const uint8_t* panel, int32_t row, int32_t cols, float* out) {
+  for (int32_t c = 0; c < cols; ++c)
+    out[c] = LoadHalf(panel + (static_cast<size_t>(c) * kPanelRows + static_cast<size_t>(row)) * 2);
+}
+
+void UnpackF32PanelRow(const uint8_t* panel, int32_t row, int32_t cols, float* out) {
+  for (int32_t c = 0; c < cols; ++c) {
+    const size_t at = static_cast<size_t>(c) * kPanelRows + static_cast<size_t>(row);
+    std::memcpy(&out[c], panel + at * sizeof(float), sizeof(float));
+  }
+}
+
 struct PanelFunctions {
   void (*pack)(const uint8_t* rows, size_t row_bytes, int32_t n_rows, int32_t cols,
                uint8_t* panel) = nullptr;
@@ -459,10 +493,15 @@ struct PanelFunctions {
 
 template <DType kType>
 constexpr PanelFunctions FunctionsOf() {
-  if constexpr (Format(kType).block_columns == 0) {
+  constexpr PanelFormat kFormat = Format(kType);
+  if constexpr (kFormat.block_columns == 0) {
     return {};
-  } else if constexpr (Format(kType).is_bf16) {
+  } else if constexpr (kFormat.numbers == PanelNumbers::kBFloat16) {
     return {PackBf16Panel, UnpackBf16PanelRow};
+  } else if constexpr (kFormat.numbers == PanelNumbers::kFloat16) {
+    return {PackNumbers<uint16_t>, UnpackF16PanelRow};
+  } else if constexpr (kFormat.numbers == PanelNumbers::kFloat32) {
+    return {PackNumbers<uint32_t>, UnpackF32PanelRow};
   } else {
     return {PackPanelOf<kType>, UnpackPanelRowOf<kType>};
   }
@@ -488,7 +527,9 @@ const PanelFormat* FindPanelFormat(DType dtype) {
 }
 
 size_t PanelRowBytes(const PanelFormat& format, int32_t cols) {
-  if (format.is_bf16) return BFloat16RowElements(cols) * 2;
+  if (format.numbers == PanelNumbers::kBFloat16) return BFloat16RowElements(cols) * 2;
+  if (format.numbers != PanelNumbers::kCodes)
+    return static_cast<size_t>(cols) * static_cast<size_t>(format.number_bytes());
   COLIBRI_CHECK(cols % format.block_columns == 0);
   return static_cast<size_t>(cols / format.block_columns) *
          static_cast<size_t>(format.block_bytes() / kPanelRows);
@@ -498,7 +539,7 @@ void PackPanel(DType dtype, const uint8_t* rows, size_t row_bytes, int32_t n_row
                uint8_t* panel) {
   const PanelFormat* const format = FindPanelFormat(dtype);
   COLIBRI_CHECK(format != nullptr && n_rows <= kPanelRows &&
-                (format->is_bf16 || cols % format->block_columns == 0));
+                (format->numbers != PanelNumbers::kCodes || cols % format->block_columns == 0));
   kFunctions[static_cast<size_t>(dtype)].pack(rows, row_bytes, n_rows, cols, panel);
 }
 

@@ -1,5 +1,5 @@
-// tensor/packed.h - quantised and bfloat16 weights as panels of rows: the form that the fast
-// kernels read, for one token and for many.
+// tensor/packed.h - weights as panels of rows: the form that the fast kernels read, for one token
+// and for many.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,9 @@ inline constexpr int32_t kPanelRows = 32;
 // Columns that share one scale of the activations.
 inline constexpr int32_t kGroupColumns = 32;
 
+// What stands for the weights of a panel.
+enum class PanelNumbers : uint8_t { kCodes, kBFloat16, kFloat16, kFloat32 };
+
 // Where the parts of a type lie in a panel. A panel is a run of blocks over the columns. A block
 // holds, for all 32 rows, a header and then its groups of 32 columns; a group holds code planes and
 // then scales. All planes are made of 32-bit words, word-major: a row is a lane of a vector, and a
@@ -33,6 +36,7 @@ inline constexpr int32_t kGroupColumns = 32;
 //   header   n_header binary16 numbers a row, [n_header][32 rows]
 //   bf16     [16][32] words: word j holds column 2 j in its lower half, column 2 j + 1 in the
 //            upper; nothing else is in such a panel. Columns that fill the last group are zeros.
+//   f16, f32 [columns][32] numbers, nothing else, for any number of columns
 // A code is (nibble or byte) + (pair << pair_shift) + (bit << bit_shift), and a weight is
 // scale * (code - zero) + minimum.
 struct PanelFormat {
@@ -41,15 +45,20 @@ struct PanelFormat {
   bool has_bytes = false, has_nibbles = false, has_pairs = false, has_bits = false;
   int32_t pair_shift = 0, bit_shift = 0;
   int32_t scale_bytes = 0;  // of one row and group
-  bool is_bf16 = false;
+  PanelNumbers numbers = PanelNumbers::kCodes;
 
   int32_t header_bytes() const { return n_header * 2 * kPanelRows; }
   int32_t nibble_offset() const { return 0; }
   int32_t pair_offset() const { return (has_bytes ? 1024 : 0) + (has_nibbles ? 512 : 0); }
   int32_t bit_offset() const { return pair_offset() + (has_pairs ? 256 : 0); }
   int32_t scale_offset() const { return bit_offset() + (has_bits ? 128 : 0); }
+  // Of a weight that is a number of its own; 0 for codes.
+  int32_t number_bytes() const {
+    return numbers == PanelNumbers::kCodes ? 0 : numbers == PanelNumbers::kFloat32 ? 4 : 2;
+  }
   int32_t group_bytes() const {
-    return is_bf16 ? kGroupColumns * 2 * kPanelRows : scale_offset() + scale_bytes * kPanelRows;
+    return numbers == PanelNumbers::kCodes ? scale_offset() + scale_bytes * kPanelRows
+                                           : kGroupColumns * number_bytes() * kPanelRows;
   }
   int32_t block_bytes() const {
     return header_bytes() + block_columns / kGroupColumns * group_bytes();
@@ -59,8 +68,8 @@ struct PanelFormat {
 // The panels of a type, or null where it has none and stays in rows.
 const PanelFormat* FindPanelFormat(DType dtype);
 
-// Bytes of one row's share of a panel of `cols` columns (a multiple of the format's block, but for
-// bfloat16: any number).
+// Bytes of one row's share of a panel of `cols` columns: a multiple of the format's block, where
+// the panel holds codes; else any number.
 size_t PanelRowBytes(const PanelFormat& format, int32_t cols);
 
 // Packs n_rows <= 32 rows as stored in a file, row_bytes apart, into one panel of 32 rows; missing

@@ -193,7 +193,7 @@ TEST_P(PanelMatMul, BiasWeightsAndIndirectRows) {
 INSTANTIATE_TEST_SUITE_P(All, PanelMatMul,
                          ::testing::ValuesIn(testing::TablesAndTypes([](DType dtype) {
                            return FindPanelFormat(dtype) != nullptr &&
-                                  !FindPanelFormat(dtype)->is_bf16;
+                                  FindPanelFormat(dtype)->numbers == PanelNumbers::kCodes;
                          })),
                          testing::TableAndTypeName);
 

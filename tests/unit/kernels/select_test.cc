@@ -50,10 +50,12 @@ TEST(SelectKernels, EveryTableIsComplete) {
       EXPECT_NE(table.decode[i], nullptr) << table.name << " " << i;
       EXPECT_NE(table.matmul[i], nullptr) << table.name << " " << i;
       const PanelFormat* const format = FindPanelFormat(static_cast<DType>(i));
-      const bool is_bf16 = format != nullptr && format->is_bf16;
-      EXPECT_EQ(table.panel_matmul[i] != nullptr, format != nullptr && !is_bf16)
+      const bool codes = format != nullptr && format->numbers == PanelNumbers::kCodes;
+      const bool bf16 = format != nullptr && format->numbers == PanelNumbers::kBFloat16;
+      EXPECT_EQ(table.panel_matmul[i] != nullptr, codes) << table.name << " " << i;
+      EXPECT_EQ(table.bf16_matmul[i] != nullptr, codes || bf16) << table.name << " " << i;
+      EXPECT_EQ(table.float_matmul[i] != nullptr, format != nullptr && !codes && !bf16)
           << table.name << " " << i;
-      EXPECT_EQ(table.bf16_matmul[i] != nullptr, format != nullptr) << table.name << " " << i;
     }
     EXPECT_NE(table.rms_norm, nullptr);
     EXPECT_NE(table.layer_norm, nullptr);

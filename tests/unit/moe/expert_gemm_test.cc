@@ -163,8 +163,7 @@ TEST(ExpertGemm, GroupsAgreeWithDoublePrecisionAndEachTokenIsTheSameAlone) {
 
 // A matrix with the exact values of what it stores.
 struct StoredMatrix {
-  // Panels unless it is float32.
-  StoredMatrix(DType dtype, int32_t rows, int32_t cols, uint32_t seed) {
+  StoredMatrix(DType dtype, Layout layout, int32_t rows, int32_t cols, uint32_t seed) {
     const auto n = static_cast<size_t>(rows) * static_cast<size_t>(cols);
     const size_t row_bytes = *DTypeBytes(dtype, static_cast<uint64_t>(cols));
     const std::vector<uint8_t> stored = Encode(dtype, testing::RandomFloats(n, seed, 0.3f));
@@ -175,10 +174,12 @@ struct StoredMatrix {
     view.cols = cols;
     view.row_bytes = row_bytes;
     memory = stored;
-    if (dtype != DType::kF32) {
+    if (layout == Layout::kPanels) {
       const PanelFormat& format = *FindPanelFormat(dtype);
-      view.layout = Layout::kPanels;
-      view.input = format.is_bf16 ? ProductInput::kBFloat16 : ProductInput::kInt8Groups;
+      view.layout = layout;
+      view.input = dtype == DType::kBF16   ? ProductInput::kBFloat16
+                   : dtype == DType::kQ8_0 ? ProductInput::kInt8Groups
+                                           : ProductInput::kFloat32;
       view.row_bytes = PanelRowBytes(format, cols);
       memory.resize(view.bytes());
       for (int32_t r = 0; r < rows; r += kPanelRows) {
@@ -189,11 +190,24 @@ struct StoredMatrix {
     }
     view.data = memory.data();
   }
+  // The nearest binary16 towards zero; none of the normal range's small end.
+  static uint16_t CutToHalf(float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, sizeof(bits));
+    const uint32_t magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
+    constexpr uint32_t kRebias = (127u - 15u) << 23, kSmallestNormal = kRebias + (1u << 23);
+    return static_cast<uint16_t>(sign |
+                                 (magnitude < kSmallestNormal ? 0 : (magnitude - kRebias) >> 13));
+  }
   static std::vector<uint8_t> Encode(DType dtype, const std::vector<float>& x) {
     std::vector<uint8_t> out(*DTypeBytes(dtype, x.size()));
     if (dtype == DType::kF32) std::memcpy(out.data(), x.data(), out.size());
     for (size_t i = 0; dtype == DType::kBF16 && i < x.size(); ++i)
       std::memcpy(&out[2 * i], reinterpret_cast<const char*>(&x[i]) + 2, 2);
+    for (size_t i = 0; dtype == DType::kF16 && i < x.size(); ++i) {
+      const uint16_t half = CutToHalf(x[i]);
+      std::memcpy(&out[2 * i], &half, 2);
+    }
     for (size_t b = 0; dtype == DType::kQ8_0 && b < x.size() / 32; ++b) {
       const uint16_t scale = 0x2000;  // 2^-7
       std::memcpy(&out[34 * b], &scale, 2);
@@ -236,10 +250,20 @@ TEST(ExpertGemm, EachMatrixIsMultipliedByItsOwnForm) {
   constexpr size_t kGatedStride = GatedRows::StrideOf(kMiddle);
   Aligned matmul(2 * matmul_stride), tiles(2 * 3 * kTileFloats), gated(kTokens * kGatedStride);
   const ThreadScratch scratch = {matmul.data(), matmul_stride, tiles.data(), nullptr, 0};
-  for (const DType first : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
-    for (const DType second : {DType::kF32, DType::kBF16, DType::kQ8_0}) {
-      const StoredMatrix gate(first, kMiddle, kIn, 1), up(first, kMiddle, kIn, 2),
-          down(second, kIn, kMiddle, 3);
+  struct Form {
+    DType dtype;
+    Layout layout;
+  };
+  constexpr Form kForms[] = {{DType::kF32, Layout::kRows},
+                             {DType::kF32, Layout::kPanels},
+                             {DType::kF16, Layout::kPanels},
+                             {DType::kBF16, Layout::kPanels},
+                             {DType::kQ8_0, Layout::kPanels}};
+  for (const Form first : kForms) {
+    for (const Form second : kForms) {
+      const StoredMatrix gate(first.dtype, first.layout, kMiddle, kIn, 1),
+          up(first.dtype, first.layout, kMiddle, kIn, 2),
+          down(second.dtype, second.layout, kIn, kMiddle, 3);
       FfnWeights weights;
       weights.gate = gate.view;
       weights.up = up.view;
@@ -272,7 +296,7 @@ TEST(ExpertGemm, EachMatrixIsMultipliedByItsOwnForm) {
       }
       // What 8 significant bits, or 127 steps of the largest of 32, leave of a sum.
       EXPECT_LT(std::sqrt(error / magnitude), 0.015)
-          << DTypeName(first) << " " << DTypeName(second);
+          << DTypeName(first.dtype) << " " << DTypeName(second.dtype);
     }
   }
 }

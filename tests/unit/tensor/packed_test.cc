@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -27,8 +29,9 @@ std::vector<DType> PanelTypes() {
 TEST(Packed, TheTypesWithPanelsAreThose) {
   std::string names;
   for (const DType dtype : PanelTypes()) names += std::string(DTypeName(dtype)) + " ";
-  EXPECT_EQ(names,
-            "bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 nvfp4 ");
+  EXPECT_EQ(
+      names,
+      "f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 nvfp4 ");
 }
 
 // Nothing is requantised: every stored value comes back in every bit, whatever the block's bits.
@@ -92,6 +95,35 @@ TEST(Packed, Bfloat16RowsMayHaveAnyNumberOfColumns) {
         const float expected = BFloat16ToFloat(bits);
         ASSERT_EQ(std::memcmp(&values[static_cast<size_t>(c)], &expected, sizeof(float)), 0)
             << cols << " columns, row " << r << ", column " << c;
+      }
+    }
+  }
+}
+
+TEST(Packed, FloatRowsMayHaveAnyNumberOfColumns) {
+  for (const DType dtype : {DType::kF16, DType::kF32}) {
+    for (const int32_t cols : {1, 2, 31, 33, 63, 65, 100}) {
+      const int32_t n_rows = 19;
+      const size_t row_bytes = *DTypeBytes(dtype, static_cast<uint64_t>(cols));
+      const std::vector<uint8_t> stored =
+          RandomBlocks(dtype, static_cast<size_t>(n_rows * cols), 9);
+      const size_t panel_bytes = PanelRowBytes(*FindPanelFormat(dtype), cols) * kPanelRows;
+      EXPECT_EQ(panel_bytes, row_bytes * kPanelRows);
+      std::vector<uint8_t> panel(panel_bytes, 0xa5);
+      PackPanel(dtype, stored.data(), row_bytes, n_rows, cols, panel.data());
+      std::vector<float> values(static_cast<size_t>(cols)), expected(static_cast<size_t>(cols));
+      for (int32_t r = 0; r < kPanelRows; ++r) {
+        UnpackPanelRow(dtype, panel.data(), r, cols, values.data());
+        std::fill(expected.begin(), expected.end(), 0.0f);
+        if (r < n_rows) {
+          DequantizeReference(dtype, &stored[static_cast<size_t>(r) * row_bytes], expected.data(),
+                              expected.size());
+        }
+        for (size_t c = 0; c < values.size(); ++c) {
+          if (std::isnan(expected[c]) && std::isnan(values[c])) continue;
+          ASSERT_EQ(values[c], expected[c])
+              << DTypeName(dtype) << ", " << cols << " columns, row " << r << ", column " << c;
+        }
       }
     }
   }

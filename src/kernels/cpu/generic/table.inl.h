@@ -9,6 +9,7 @@ consteval KernelTable CommonEntries(const char* name) {
   table.matmul[static_cast<size_t>(DType::kF32)] = MatMulF32;
   AddPanelEntries(table);
   AddBf16Entries(table);
+  AddFloatEntries(table);
   AddCodeEntries(table);
   table.round_row = RoundRow;
   table.rms_norm = RmsNorm;

@@ -28,6 +28,7 @@ namespace {
 #include "kernels/cpu/generic/panel_matmul.inl.h"
 #include "kernels/cpu/generic/pair_fma.inl.h"
 #include "kernels/cpu/generic/bf16_matmul.inl.h"
+#include "kernels/cpu/generic/float_matmul.inl.h"
 #include "kernels/cpu/generic/code_matmul.inl.h"
 #include "kernels/cpu/generic/round_row.inl.h"
 #include "kernels/cpu/generic/attention.inl.h"
