@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the runs of speed.py come to: medians, ratios, shares of the machine, and the README's table.
 
-usage: bench/peers/report.py RESULT.json [...]     prints the table of all files that the results hold
+usage: bench/peers/report.py RESULT.json [...]     prints the table of all files that the results hold, each once
        bench/peers/report.py --self-test
 
 A result is {"machine": ..., "settings": ..., "versions": ..., "files": [{"label", "bytes", "vocab_size", "hidden", "runs": [...]}]}; a run
@@ -84,10 +84,26 @@ def percent(value):
     return "" if value is None else f"{100 * value:.0f} %"
 
 
+def merged(results):
+    """One result for all that measured the same programs in the same way on the same machine, with each file once: the cases of a
+    table may take hours, and need not be measured at one go."""
+    out = {}
+    for result in results:
+        key = json.dumps([result["machine"], result["settings"], result["versions"]], sort_keys=True)
+        files = out.setdefault(key, {**result, "files": []})["files"]
+        for file in result["files"]:
+            same = next((other for other in files if other["label"] == file["label"]), None)
+            if same:
+                same["runs"] += file["runs"]
+            else:
+                files.append({**file, "runs": list(file["runs"])})
+    return list(out.values())
+
+
 def markdown(results):
     """The table, one row a case, and above it what it was measured with. Results of several machines are told apart."""
     lines = []
-    for result in results:
+    for result in merged(results):
         settings, versions = result["settings"], result["versions"]
         header = (f"{result['machine']['cpu']}, {settings['threads']} threads; Colibri {versions['commit']}, llama-cpp-python "
                   f"{versions['llama']} built for this CPU; medians of {settings['repeat']}, interleaved.")
@@ -151,6 +167,16 @@ class SelfTest(unittest.TestCase):
         self.assertIn("| made up | decode at 0 | 50.0 | 25.0 (no flash) | 2.00 | 60 % (30 %) |  |  |", text)
         self.assertEqual(text.count("\n"), 4 + 3)
         self.assertEqual(markdown([result, result]).count("a CPU"), 1)
+
+    def test_the_cases_of_a_file_may_come_from_several_results(self):
+        def result(runs, threads=2):
+            return {"machine": {"cpu": "a CPU"}, "settings": {"threads": threads, "repeat": 3, "generate": 64},
+                    "versions": {"commit": "abc", "llama": "1.0"}, "files": [{**self.file(), "runs": runs}]}
+        runs = self.file()["runs"]
+        whole, first, second = result(runs), result(runs[:3]), result(runs[3:])
+        self.assertEqual(markdown([second, first]), markdown([whole]))
+        self.assertEqual(len(first["files"][0]["runs"]), 3)  # as it was
+        self.assertEqual(markdown([first, result(runs[3:], threads=4)]).count("a CPU"), 2)
 
 
 def main():
